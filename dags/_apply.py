@@ -29,11 +29,17 @@ def apply_params() -> dict[str, Param]:
     }
 
 
+def _schedule(pipeline: Pipeline) -> str | None:
+    """A continuous pipeline's next run begins when its last one ends; `apply_schedule = none` leaves either to triggers."""
+    schedule = settings.apply_schedule()
+    return "@continuous" if pipeline.apply.continuous and schedule is not None else schedule
+
+
 def apply_dag(pipeline: Pipeline) -> DAG:
     """`cdc_apply__<name>`: topics → sink tables, one run at a time."""
     with DAG(
         apply_dag_id(pipeline.name),
-        schedule=settings.apply_schedule(),
+        schedule=_schedule(pipeline),
         start_date=START,
         catchup=False,
         max_active_runs=1,

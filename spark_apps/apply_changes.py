@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -37,11 +37,13 @@ from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.kinds import config_rules_of
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_of
+from airflow_cdc.spark_apps.apply.continuous import Loop
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.apply.reread import reread
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
+from airflow_cdc.spark_apps.driver.task import is_waited_for
 from airflow_cdc.spark_apps.ports import RowReader
 
 if TYPE_CHECKING:
@@ -57,9 +59,13 @@ Ends = Mapping[str, Mapping[int, int]]
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
-    """Apply what waits. `settings` is what the operator wrote for the driver; its option `replay` asks for all letters."""
+    """Apply what waits. `settings` is what the operator wrote for the driver; its option `replay` asks for all letters.
+
+    The run of a continuous pipeline goes on for as long as the task `settings["task"]` waits for it.
+    """
     with open_app(settings, "apply_changes") as (run, spark):
-        return apply_changes(run, spark)
+        task = settings.get("task")
+        return apply_changes(run, spark) if task is None else keep_applying(run, spark, partial(is_waited_for, task))
 
 
 @step("apply_changes")
@@ -70,14 +76,37 @@ def apply_changes(run: Run, spark: SparkSession) -> Facts:
     tried, the error of the table that stopped (or one that names them all); LeaseHeldError while another run writes;
     SinkError while a recovery is open.
     """
+    return {"tables": _results(run, _batch(run, spark))}
+
+
+@step("apply_changes")
+def keep_applying(run: Run, spark: SparkSession, waited_for: Callable[[], bool]) -> Facts:
+    """Apply and publish batch after batch, until the pipeline's `apply.lasts` is over or the task is gone.
+
+    A table that stops is tried again, and stops no other. Returns {"tables": {table: result of all its batches}, "batches"}.
+    Raises as apply_changes does if a table is still stopped at the end.
+    """
+    loop = Loop(run, lambda one: _batch(one, spark), waited_for)
+    loop.go_on()
+    return {"tables": _results(run, loop.outcomes), "batches": loop.batches}
+
+
+def _batch(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
+    """One batch of the run's tables: table → its result, or the error that stopped it."""
     with leased(run, beside=True):
         outcomes = _apply_all(run, spark)
     # the lease is free meanwhile: it is taken again to publish
-    outcomes |= {name: _read_again(run, spark, name, error) for name, error in outcomes.items() if needs_reread(error)}
+    return outcomes | {
+        name: _read_again(run, spark, name, error) for name, error in outcomes.items() if needs_reread(error)
+    }
+
+
+def _results(run: Run, outcomes: Mapping[str, Result | CdcError]) -> dict[str, Result]:
+    """The tables' results. Raises if a table has an error instead."""
     errors = {table: outcome for table, outcome in outcomes.items() if isinstance(outcome, CdcError)}
     if errors:
         raise _summed(run, errors)
-    return {"tables": dict(outcomes)}
+    return {table: outcome for table, outcome in outcomes.items() if not isinstance(outcome, CdcError)}
 
 
 @dataclass(frozen=True, slots=True)

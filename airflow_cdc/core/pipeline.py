@@ -56,6 +56,10 @@ class ConnectorSpec:
     conn_id: str = key("Airflow connection of the connector's interface.", form=CONNECTION)
     name: str = key("The connector's name there.")
 
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
+
 
 @settings
 class TransportSpec:
@@ -128,6 +132,25 @@ class SparkSpec:
     """The Airflow connection of the Spark cluster."""
 
     conn_id: str = key("Airflow connection (`spark`) of the Spark master.", form=CONNECTION, default="spark_default")
+
+
+@settings
+class ApplySpec:
+    """How `cdc_apply__<pipeline>` runs. `lasts` in seconds."""
+
+    mode: Literal["scheduled", "continuous"] = key(
+        "`scheduled`: each run applies what waits, by `[cdc] apply_schedule`; `continuous`: one driver stays and applies"
+        " batch after batch, for changes that have to be readable within seconds.",
+        default="scheduled",
+    )
+    lasts: int = key(
+        "With `continuous`: after this time a run ends, and the next one begins.", form=DURATION, default=3600
+    )
+
+    @property
+    def continuous(self) -> bool:
+        """Whether a run applies batch after batch."""
+        return self.mode == "continuous"
 
 
 @settings
@@ -274,6 +297,7 @@ class Pipeline:
         "The tables that mirror the source; leave it out for a pipeline without a sink.", wing="sinks", default=NO_SINK
     )
     spark: SparkSpec = key("Where Spark runs.", default=SparkSpec())
+    apply: ApplySpec = key("How changes reach the sink tables.", default=ApplySpec())
     policy: Policy = key("What the pipeline's owners allow.", default=Policy())
     backfill: tuple[BackfillSpec, ...] = key(
         "How `cdc_backfill__<pipeline>` divides tables into days: a mapping, or a list of mappings.",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import ControlFacts
+from airflow_cdc.core.poll import NotYet
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply.start import Applied
@@ -30,6 +34,35 @@ def pending(run: Run) -> Facts:
     ]
     recovery = control.recovery.run_id if control.recovery is not None and not tables else None
     return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Looks at what waits, again and again: see pending().
+
+    A look that fails sees nothing; after `patience` seconds of such looks the error is raised, with 0 at once.
+    """
+
+    run: Run
+    patience: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    failing_since: float | None = None
+
+    def look(self) -> Facts:
+        """What waits. Raises NotYet, with the reason, if there is nothing to apply."""
+        try:
+            waiting = pending(self.run)
+        except CdcError as error:
+            self.failing_since = self.clock() if self.failing_since is None else self.failing_since
+            if self.clock() - self.failing_since >= self.patience:
+                raise
+            raise NotYet(str(error)) from error
+        self.failing_since = None
+        if waiting["recovery"]:
+            raise NotYet(f"the recovery of run {waiting['recovery']} is open: it catches up by itself")
+        if not waiting["tables"] and not waiting["dead_letters"]:
+            raise NotYet("every table is at the end of its topic: there is nothing to apply")
+        return waiting
 
 
 def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
         definitions = followed(run, decision.tables)
         require_nulls(run, definitions)
         refuse_uncarried(run, definitions.values())
-    poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=2.0, what="the pipeline's lease to be free")
+    poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=0.5, what="the pipeline's lease to be free")
     _frozen(run, decision)
     try:
         control.open_recovery(

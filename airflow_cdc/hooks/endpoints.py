@@ -52,7 +52,11 @@ async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
 def _endpoints(pipeline: Pipeline, parts: Mapping[str, object], replicas: Mapping[str, object]) -> Endpoints:
     """Of what the hooks gave; a sink without a hook is at its kind's own, empty endpoint."""
     sink = parts.get("sink") or SINKS[pipeline.sink.kind].endpoint.load()()
-    own = {"source": pipeline.source.at(parts["source"]), "sink": sink}
+    own = {
+        "source": pipeline.source.at(parts["source"]),
+        "connector": pipeline.connector.at(parts["connector"]),
+        "sink": sink,
+    }
     servers = {conn_id: pipeline.source.at(one) for conn_id, one in replicas.items()}
     return Endpoints(**cast("dict[str, Any]", {**parts, **own}), replicas=cast("dict[str, Any]", servers))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.spark_apps.driver.task import lives
 
 SETTINGS_NAME = "settings.json"
 STALE_SECONDS = 600
@@ -54,7 +55,7 @@ def _sweep(base: Path) -> None:
     """Remove folders whose task is dead. The age guards a task in another PID namespace on the same /tmp."""
     for folder in base.iterdir():
         pid = folder.name.partition("-")[0]
-        if pid.isdigit() and not _alive(int(pid)) and _age(folder) > STALE_SECONDS:
+        if pid.isdigit() and not lives(int(pid)) and _age(folder) > STALE_SECONDS:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -63,13 +64,3 @@ def _age(folder: Path) -> float:
         return time.time() - folder.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -21,14 +21,16 @@ from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, A
 from airflow_cdc import lineage, metrics, spark_main
 from airflow_cdc.config import settings
 from airflow_cdc.core import errors
-from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.poll import poll_until
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.driver_settings import private_settings
+from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
-    from airflow_cdc.flows.run import Facts
+    from airflow_cdc.flows.run import Facts, Run
 
 CLUSTER = "cluster"
 LINKS = {
@@ -39,6 +41,10 @@ LINKS = {
 }
 # what the Spark UI and its event log leave out; Spark's own default lets credentials and database addresses through
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|[.]uri$"
+# how often a run of a continuous pipeline looks whether it has to start its driver
+LOOK_S = 5.0
+# for how long it looks on while the source or the connector can't be asked, as when one of them restarts
+PATIENCE_S = 60.0
 MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
 
 
@@ -194,19 +200,19 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
 class ApplyChangesOperator(CdcSparkOperator):
     """Apply the change events of `pipeline` to its sink: `apply_changes`, started only if there is something to apply.
 
-    Skipped while a recovery is open, which catches up by itself, and while all tables are at the end of their topics.
+    Skipped while a recovery is open, which catches up by itself, and while all tables are at the end of their topics. A
+    run of a continuous pipeline waits for something to apply instead, for as long as a run lasts, and then applies batch after
+    batch; one that was asked for single tables, or for a replay, applies once.
     """
 
     app = "apply_changes"
 
     def execute(self, context: Context) -> Facts:
-        from airflow_cdc.flows.backlog import pending
-
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
         options = asked_for(context, pipeline)
         if not options.get("replay"):
-            self._worth_it(pending(open_run_of(context, pipeline, self.report_dir)))
+            self._wait_for_work(open_run_of(context, pipeline, self.report_dir), _stays(pipeline, options))
         return super().execute(context)
 
     def run_id(self, context: Context) -> str:
@@ -215,12 +221,30 @@ class ApplyChangesOperator(CdcSparkOperator):
         """
         return f"apply__{context['run_id']}"
 
-    def _worth_it(self, waiting: Facts) -> None:
-        if waiting["recovery"]:
-            raise AirflowSkipException(f"the recovery of run {waiting['recovery']} is open: it catches up by itself")
-        if not waiting["tables"] and not waiting["dead_letters"]:
-            raise AirflowSkipException("every table is at the end of its topic: there is nothing to apply")
-        self.log.info("to apply: %s", waiting)
+    def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
+        stays = _stays(pipeline, asked_for(context, pipeline))
+        return {**super()._payload(pipeline, context), **({"task": this_process()} if stays else {})}
+
+    def _wait_for_work(self, run: Run, stays: bool) -> None:
+        """Return once there is something to apply; skip the task if there is not, at once or when the run's time is up."""
+        from airflow_cdc.flows.backlog import Waiting
+
+        waiting = Waiting(run, PATIENCE_S if stays else 0.0)
+        try:
+            seen = poll_until(
+                waiting.look,
+                timeout=run.pipeline.apply.lasts if stays else 0.0,
+                interval=LOOK_S,
+                what="something to apply",
+            )
+        except DeadlineError as late:
+            raise AirflowSkipException(late.last) from None
+        self.log.info("to apply: %s", seen)
+
+
+def _stays(pipeline: Pipeline, options: Mapping[str, Any]) -> bool:
+    """Whether the run applies batch after batch."""
+    return pipeline.apply.continuous and not options.get("replay") and not options.get("tables")
 
 
 class MaintainOperator(CdcSparkOperator):

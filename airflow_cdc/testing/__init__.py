@@ -5,7 +5,7 @@
         def bench(self): ...
 
 Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it. The Spark side
-of a source and of a connector is held by airflow_cdc.testing.rows and .events, which need pyspark.
+of a source and of a connector is tested by airflow_cdc.testing.rows and .events, which need pyspark.
 """
 
 import pytest

@@ -79,7 +79,7 @@ class EventBench(Protocol):
         ...
 
     def tombstone(self, table: Table, key: Image) -> Record:
-        """What follows a delete."""
+        """The tombstone that follows a delete."""
         ...
 
     def placeless(self, table: Table, after: Image) -> Record:
@@ -126,7 +126,7 @@ class EventDecoderContract:
         assert [row["cdc"]["bad"] for row in rows] == [None] * 5
         assert [_dict(row["after"]) for row in rows] == [ONE, TWO, None, None, ONE]
         assert {row["key"]["id"] for row in rows} == {1}
-        # an image that may not be whole is none
+        # an image that may be incomplete counts as none
         assert [_dict(row["before"]) for row in rows[1:3]] in ([ONE, TWO], [None, None])
 
     def test_without_a_key_the_old_row_is_whole(self, events: EventBench, spark: SparkSession) -> None:
@@ -144,7 +144,7 @@ class EventDecoderContract:
         assert row["cdc"]["origin"]
 
     def test_places_are_ordered_within_their_origin(self, events: EventBench, spark: SparkSession) -> None:
-        """The topic's order is another one."""
+        """The topic holds them in another order."""
         table, at = events.keyed, [(2, 0), (1, 1), (10, 0), (1, 0), (2, 1)]
         rows = _decoded(spark, events, table, [events.event(table, CREATE, None, ONE, at=n, row=r) for n, r in at])
         assert len({row["cdc"]["origin"] for row in rows}) == 1

@@ -1,4 +1,4 @@
-"""What a KIND of any wing must be like; no server is needed."""
+"""What every KIND must fulfil, in any wing; no server is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_cdc.kinds import WINGS, Kinds
 
 
 def lazies(value: object, path: str = "") -> Iterator[tuple[str, Lazy[Any]]]:
-    """Everything that a kind names and does not import, with the path of fields that leads to it."""
+    """Every object that a kind names without importing it, with the path of fields that leads to it."""
     if isinstance(value, Lazy):
         yield path, value
     elif is_dataclass(value):
@@ -29,7 +29,7 @@ def lazies(value: object, path: str = "") -> Iterator[tuple[str, Lazy[Any]]]:
 
 
 def _codec(kind: Named) -> list[Any]:
-    """What the client of a connector is given besides its endpoint: one of its codecs."""
+    """The argument of a connector's client after its endpoint: one of its codecs."""
     known = kind.reads.values() if isinstance(kind, ConnectorKind) else ()
     return [reads.codec.load()() for reads in known if reads.codec is not None][:1]
 
@@ -95,7 +95,7 @@ class KindContract:
         client = kind.client.load()(endpoint, *_codec(kind))
         assert client.where == endpoint.where
         if isinstance(kind, ControlKind):
-            return  # asked by Control alone, whose calls are guarded as a whole
+            return  # used only by Control, which guards its calls as a whole
         assert client.limited(CallLimits()).where == endpoint.where
 
     @staticmethod

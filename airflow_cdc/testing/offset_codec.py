@@ -14,11 +14,11 @@ from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.kinds import read_position
 
 ODD: tuple[Any, ...] = (None, True, -1, 1.5, "", "x", [], [[]], {}, {"a": 1}, 10**40, "\x00")
-"""What may stand in JSON where something else belongs."""
+"""Wrong JSON values, to be put in the place of the expected ones."""
 
 
 def damaged(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The value with each of its keys taken out, or holding something odd; and no value at all."""
+    """The value without one of its keys, or with a wrong value in it, for each key; and an empty value."""
     yield {}
     for key in value:
         yield {name: held for name, held in value.items() if name != key}
@@ -31,7 +31,7 @@ class OffsetCodecContract:
     * `codec`: the codec under test;
     * `source`: the kind of source whose positions it reads, by name;
     * `stored`: values as the connector really stores them, each later than the one before it;
-    * `malformed`: values that it must not take for an offset.
+    * `malformed`: values that it must not accept as an offset.
     """
 
     def test_what_is_stored_is_kept_and_means_a_position(

@@ -48,7 +48,7 @@ class RowBench(Protocol):
 
     @property
     def keyed(self) -> Table:
-        """A table with every type that the source has at its edges, NULLs among them; its key begins with a whole number.
+        """A table with every type of the source, edge values and NULLs included; its key begins with a whole number.
 
         It has at least 10 rows, and stays as it is.
         """
@@ -79,7 +79,7 @@ def python_rows(rows: DataFrame, columns: Sequence[Column]) -> list[dict[str, An
 
 
 def _plain(column: Column) -> str:
-    """Spark: a moment by its microseconds, because Python would shift it into its own time zone."""
+    """Spark SQL: a timestamp as its microseconds, because Python would convert it to its own time zone."""
     name = quote_ident(column.name)
     moment = isinstance(column.type, LocalDateTime | Instant)
     return f"unix_micros(CAST({name} AS timestamp))" if moment else name
@@ -111,7 +111,7 @@ class RowReaderContract:
 
     @pytest.fixture
     def expected(self, rows: RowBench, frame: DataFrame) -> Mapping[str, str]:
-        """Key text → hash of every row, as the reference says of the values that Spark has."""
+        """Key text → hash of every row, computed by the reference from the values that Spark read."""
         table = rows.keyed
         values = python_rows(frame, [*canonical.hashed(table)])
         return {canonical.key_text(table, row): canonical.row_hash(table, row) for row in values}
@@ -252,7 +252,7 @@ class RowReaderContract:
         rows.write()
 
     def test_a_leaf_taken_out_leaves_the_rest(self, rows: RowBench, expected: Mapping[str, str]) -> None:
-        """The source's sums are those that rows are later taken out of."""
+        """Single rows can be subtracted from the source's sums."""
         with rows.reader.view(rows.keyed, at=rows.watermark()) as view:
             total = view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE)[0]
         key, h = min(expected.items())

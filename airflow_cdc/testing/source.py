@@ -36,7 +36,7 @@ class SourceBench(Protocol):
         ...
 
     def purge(self) -> None:
-        """Remove from the log all that was written up to now; what is written next stays."""
+        """Remove everything written so far from the log; later changes stay."""
         ...
 
     def unreachable(self) -> DataEndpoint:
@@ -45,7 +45,7 @@ class SourceBench(Protocol):
 
 
 class _Elsewhere:
-    """A position of a kind of source that nobody has."""
+    """A position of a kind of source that does not exist."""
 
     kind: ClassVar[str] = "elsewhere"
 
@@ -69,7 +69,7 @@ class SourceContract:
 
     @pytest.fixture
     def recoverable(self, bench: SourceBench) -> None:
-        """For what only a source that Spark reads must do."""
+        """Skip the test unless Spark can read this kind of source."""
         if bench.kind.reader is None:
             pytest.skip(f"{bench.kind.title} is diagnosed, not recovered: see test_what_is_not_offered_is_refused")
 
@@ -156,7 +156,7 @@ class SourceContract:
             source.check_same_server(replace(watermark, server="00000000-0000-0000-0000-000000000001"))
 
     def test_what_is_not_offered_is_refused(self, bench: SourceBench, source: Any) -> None:
-        """A client may offer a watermark before its kind names a reader: every plan is refused all the same."""
+        """A client may offer a watermark before its kind names a reader; plans are refused until it does."""
         if bench.kind.reader is not None:
             pytest.skip(f"{bench.kind.title} is recovered")
         if (watermark := _offered_watermark(source)) is not None:
@@ -174,7 +174,7 @@ class SourceContract:
 
 
 def _offered_watermark(source: Any) -> Watermark | None:
-    """W where the client offers one; None where it refuses, which must be a SourceError."""
+    """W if the client offers one; None if it refuses, which it must do with a SourceError."""
     try:
         taken: Watermark = source.watermark()
     except SourceError:

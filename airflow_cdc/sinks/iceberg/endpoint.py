@@ -28,7 +28,7 @@ class IcebergEndpoint:
 
     @property
     def dataset(self) -> str:
-        """The warehouse, without a user or a query; a catalog that keeps that to itself is named by its own name."""
+        """The warehouse's address without user and query; the catalog's name if it does not tell its warehouse."""
         parts = urlsplit(self.properties.get("warehouse", ""))
         if not parts.scheme:
             return f"iceberg://{self.name}"

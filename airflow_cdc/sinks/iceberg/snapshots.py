@@ -1,4 +1,4 @@
-"""Snapshots of a table: finding them, reading what they say, and committing one that changes no row."""
+"""Snapshots of a table: finding them, reading their summaries, and committing one that changes no row."""
 
 from __future__ import annotations
 
@@ -102,17 +102,17 @@ def newest_stamp(metadata: TableMetadata, snapshot_id: int | None) -> Stamp | No
 
 
 def foreign_commit(metadata: TableMetadata) -> int | None:
-    """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+    """The newest commit of main that changed rows, if it carries no stamp: ours always end with a stamped one."""
     changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")
     newest = next(changed, None)
     return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
 
 
 def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
-    """Whether main can descend from the commit of a mirrored stamp, which is no longer among main's ancestors (INV 2).
+    """Whether main may descend from the commit of a mirrored stamp that is no longer among its ancestors (INV 2).
 
-    It may have been expired. If it is still kept, or all of main's ancestors are, or the oldest kept one is older than
-    it, then main was put back to before it, and what it stamped is not in the table.
+    True if that commit may have expired. It has not if it is still kept, if all of main's ancestors are, or if the
+    oldest kept one is older: then main was rolled back to before the commit, and the table lacks the stamped rows.
     """
     chain = lineage(metadata, head_of(metadata))
     if not chain or chain[-1].parent_snapshot_id is None or snapshot_at(metadata, stamp.snapshot_id) is not None:
@@ -123,7 +123,7 @@ def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
 
 
 def row_count(metadata: TableMetadata, snapshot_id: int | None) -> int | None:
-    """Rows at a snapshot by its summary, or None if row-level deletes make that uncertain."""
+    """Rows at a snapshot according to its summary, or None if row-level deletes make that uncertain."""
     summary = summary_of(snapshot_at(metadata, snapshot_id))
     if int(summary.get("total-equality-deletes", "0")) or "total-records" not in summary:
         return None
@@ -188,13 +188,13 @@ def _write_list(table: Table, manifests: list[ManifestFile], number: int, parent
 
 
 def _has_no_files(snapshot: Snapshot) -> bool:
-    """Whether the summary says so: its manifest list need not be read (and may just be trimmed by another writer)."""
+    """Whether its summary says so: the manifest list need not be read (another writer may just be deleting it)."""
     summary = summary_of(snapshot)
     return all(summary.get(key) == "0" for key in ("total-data-files", "total-delete-files"))
 
 
 def delete_lists(table: Table, before: Iterable[Snapshot]) -> None:
-    """Delete the manifest lists of snapshots that were there before and are no longer, as far as possible."""
+    """Delete the manifest lists of those snapshots in `before` that the table no longer has, as far as possible."""
     lists = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
     for snapshot in before:
         if snapshot.manifest_list not in lists:

@@ -40,7 +40,7 @@ class KafkaTransport:
         return type(self)(self.endpoint.limited(limits))
 
     def reach(self) -> None:
-        """Ask the brokers which they are. Raises TransportError if none answers."""
+        """Ask the brokers for the cluster's description. Raises TransportError if none answers."""
         with admin(self.endpoint) as client, explaining(self.where, "describe the cluster"):
             client.describe_cluster()
 
@@ -107,9 +107,9 @@ class KafkaTransport:
             return list(client.list_topics())
 
     def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]:
-        """Write one record and wait until it stands; returns its partition and offset. None: Kafka's own partitioning.
+        """Write one record and wait for its acknowledgement; returns its partition and offset.
 
-        Raises TransportError.
+        `partition` None: Kafka's own partitioning. Raises TransportError.
         """
         with producer(self.endpoint) as client, explaining(self.where, f"write to {topic}"):
             sent = client.send(topic, key=key, value=value, partition=partition)
@@ -200,7 +200,7 @@ def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[s
 
 
 def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], where: str) -> dict[str, Compaction]:
-    """Of the topics that are compacted: since when, and from which offset on, their tombstones are all there."""
+    """For each compacted topic: since when, and from which offset on, all its tombstones are still there."""
     from kafka import TopicPartition
 
     now, times = int(time.time() * 1000), {}
@@ -215,13 +215,13 @@ def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], wh
 
 
 def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
-    """Topic → its cleanup.policy, and its delete.retention.ms."""
+    """Topic → (cleanup.policy, delete.retention.ms)."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     wanted = {"cleanup.policy": None, "delete.retention.ms": None}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in names]
     described = client.describe_configs(resources, config_filter="all").get("topic", {}) if resources else {}
-    # a refusal comes as a topic without settings, and not as an error
+    # the broker answers a refused request with a topic without settings, not with an error
     if bare := sorted(name for name, settings in described.items() if not wanted.keys() <= settings.keys()):
         raise TransportError(
             f"the settings of topic {bare[0]} cannot be read",

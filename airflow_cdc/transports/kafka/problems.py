@@ -1,4 +1,4 @@
-"""The rows of the diagnosis that are about Kafka's topics."""
+"""The problems that a diagnosis can find in Kafka's topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_cdc.transports.kafka.error_texts import TEXTS
 
 
 def compacted_keyless(case: AnyCase) -> Evidence | None:
-    """A table without a key behind a compacted topic: the broker refuses its events, and the connector's task dies."""
+    """A table without a key has a compacted topic: the broker rejects its events, and the connector's task dies."""
     transport = transport_of(case.seen)
     if transport is None:
         return None
@@ -23,7 +23,7 @@ def compacted_keyless(case: AnyCase) -> Evidence | None:
 
 
 def transport_replaced(case: AnyCase) -> Evidence | None:
-    """A topic is another one than the sink was applied from: other id, other partitions, or shorter than the stamp."""
+    """A topic differs from the one that was applied: another id, other partitions, or it ends before the stamp."""
     transport = transport_of(case.seen)
     if transport is None:
         return None
@@ -58,7 +58,7 @@ def _compacted_keyless(case: AnyCase, transport: TransportFacts) -> Iterator[tup
 
 
 def _forgotten_deletes(case: AnyCase, transport: TransportFacts) -> Iterator[tuple[str, str]]:
-    """Compacted topics with more to apply, whose deletes may have been removed since the last was applied (INV 17)."""
+    """Compacted topics not applied to their end whose deletes may have been removed since the last apply (INV 17)."""
     now = datetime.fromisoformat(case.seen.taken_at).timestamp()
     for facts in (tables_of(case.seen) or {}).values():
         if facts.stamp is None or facts.stamped_at is None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec, patch
@@ -17,6 +18,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
 from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.core.pipeline import ApplySpec
 from airflow_cdc.dags import _apply, _checks, _factory, _maintain, _recovery, _watch
 from airflow_cdc.flows import checks, close, connector, decide, publish, watermark
 from airflow_cdc.flows import hold as holding
@@ -145,6 +147,16 @@ def test_an_apply_dag_runs_one_at_a_time_by_schedule(registry: Path, monkeypatch
     (task,) = dag.tasks
     assert isinstance(task, ApplyChangesOperator)
     assert (task.app, task.pipeline) == ("apply_changes", "shop")
+
+
+@pytest.mark.parametrize(("schedules", "expected"), [("*/5 * * * *", "@continuous"), ("none", None)])
+def test_a_continuous_pipelines_next_run_begins_when_the_last_one_ends(
+    registry: Path, monkeypatch: pytest.MonkeyPatch, schedules: str, expected: str | None
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__APPLY_SCHEDULE", schedules)
+    pipeline = replace(_factory.registered()["shop"], apply=ApplySpec("continuous"))
+    dag = _apply.apply_dag(pipeline)
+    assert (schedule(dag), dag.max_active_runs) == (expected, 1)
 
 
 def test_tidying_up_is_one_task_by_schedule(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import socket
 import sys
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +22,14 @@ from airflow_cdc.core.errors import (
     SourceError,
     VerificationError,
 )
+from airflow_cdc.core.pipeline import ApplySpec
+from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows import backlog as pending
 from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
+from airflow_cdc.operators.base import find_pipeline
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
 
@@ -107,6 +113,52 @@ def test_no_driver_is_started_for_nothing(waiting: dict[str, Any], said: str, su
     with pytest.raises(AirflowSkipException, match=said):
         spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
     assert submitted.command == []
+
+
+@pytest.fixture
+def continuous(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The registry's pipeline applies continuously, in runs of 20 s; nobody sleeps."""
+    clock = iter(range(0, 10_000, 5))
+    monkeypatch.setattr(
+        spark, "find_pipeline", lambda *names: replace(find_pipeline(*names), apply=ApplySpec("continuous", lasts=20))
+    )
+    quick = partial(poll_until, clock=lambda: next(clock), sleep=lambda _: None)
+    monkeypatch.setattr(spark, "poll_until", quick)
+
+
+@pytest.mark.usefixtures("continuous")
+def test_a_continuous_run_waits_for_something_to_apply_and_then_stays(submitted: Submitted, step: Any) -> None:
+    asked = step(pending, "pending", {"recovery": None, "tables": [], "dead_letters": 0})
+    something = {"recovery": None, "tables": ["shop.orders"], "dead_letters": 0}
+    asked.side_effect = [SourceError("restarting"), asked.return_value, something]
+    task = spark.ApplyChangesOperator(task_id="t", pipeline="shop")
+    assert task.execute(context()) == {"rows": 3}
+    assert asked.call_count == 3
+    assert submitted.settings["task"] == {"host": socket.gethostname(), "pid": os.getpid()}
+
+
+@pytest.mark.usefixtures("continuous")
+def test_a_continuous_run_that_finds_nothing_is_skipped_when_its_time_is_up(submitted: Submitted, step: Any) -> None:
+    asked = step(pending, "pending", {"recovery": "manual__7", "tables": [], "dead_letters": 0})
+    with pytest.raises(AirflowSkipException, match="manual__7 is open"):
+        spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
+    assert asked.call_count > 2
+    assert submitted.command == []
+
+
+@pytest.mark.usefixtures("continuous")
+def test_a_run_over_some_tables_applies_once(submitted: Submitted, step: Any) -> None:
+    step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "dead_letters": 0})
+    spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context(tables=["shop.orders"]))
+    assert "task" not in submitted.settings
+
+
+def test_a_source_that_cannot_be_asked_fails_a_scheduled_run_at_once(submitted: Submitted, step: Any) -> None:
+    asked = step(pending, "pending", {})
+    asked.side_effect = SourceError("away")
+    with pytest.raises(SourceError, match="away"):
+        spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
+    assert asked.call_count == 1
 
 
 def test_changes_dead_letters_and_a_replay_start_one(submitted: Submitted, step: Any) -> None:

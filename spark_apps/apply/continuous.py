@@ -1,0 +1,161 @@
+"""Apply batch after batch in one driver: `apply: {mode: continuous}` in pipelines.yaml.
+
+Each batch is the batch of a scheduled run, under a lease of its own, and what it knows stands in the tables' stamps alone.
+So a driver that is killed at any point leaves what a killed scheduled run leaves, and there is no checkpoint to keep. Between
+two batches the lease is free for long enough that a recovery, a repair or a backfill that waits for it gets it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from airflow_cdc.core.errors import CdcError, LeaseHeldError
+from airflow_cdc.flows.capture import settings, topic_names
+from airflow_cdc.flows.run import Run
+
+log = logging.getLogger("airflow_cdc.apply_changes")
+
+# Whoever waits for the lease asks for it twice a second.
+LEASE_FREE_S: Final = 1.0
+# A look at the topics' ends costs one request. What leaves no event there (a TRUNCATE that is not sent, letters that can be
+# replayed, another setting of the connector) is looked for less often.
+WHOLE_LOOK_S: Final = 30.0
+LONGEST_WAIT_S: Final = 60.0
+
+Result = dict[str, Any]
+Outcomes = Mapping[str, Result | CdcError]
+Ends = Mapping[str, Mapping[int, tuple[int, int]]]
+Batch = Callable[[Run], Outcomes]
+
+
+@dataclass(slots=True)
+class Stopped:
+    """The tables whose last batch failed: each is tried again after 1, 2, 4 … 60 s, and stops no other."""
+
+    errors: dict[str, CdcError] = field(default_factory=dict)
+    tries: dict[str, int] = field(default_factory=dict)
+    due: dict[str, float] = field(default_factory=dict)
+
+    def note(self, outcomes: Outcomes, now: float) -> None:
+        """Take in what came of a batch that ended at `now` (seconds)."""
+        for table, outcome in outcomes.items():
+            if isinstance(outcome, CdcError):
+                self.tries[table] = self.tries.get(table, 0) + 1
+                self.errors[table] = outcome
+                self.due[table] = now + min(LONGEST_WAIT_S, 2.0 ** (self.tries[table] - 1))
+            else:
+                for kept in (self.errors, self.tries, self.due):
+                    kept.pop(table, None)
+
+    def to_try(self, tables: Collection[str], now: float, *, new: bool) -> tuple[str, ...]:
+        """The tables for a batch that begins at `now`: those whose time has come, and the sound ones if there is something new."""
+        return tuple(table for table in tables if (self.due[table] <= now if table in self.due else new))
+
+
+@dataclass(slots=True)
+class Looks:
+    """What was seen of the topics when the last batch began, and when everything was looked at."""
+
+    topics: Sequence[str] = ()
+    ends: Ends | None = None
+    whole_at: float = float("-inf")
+
+    def anything_new(self, run: Run, now: float) -> bool:
+        """Whether a batch may find something: the topics have moved, or it is time to look at everything."""
+        whole = now >= self.whole_at + WHOLE_LOOK_S
+        if whole:
+            ddl = settings(run).ddl_topic
+            self.topics, self.whole_at = (*topic_names(run, run.tables).values(), *([ddl] if ddl else ())), now
+        states = run.clients.transport.topic_states(self.topics)
+        ends: Ends = {name: state.partitions for name, state in states.items()}
+        new, self.ends = whole or ends != self.ends, ends
+        return new
+
+    def forget(self) -> None:
+        """The next look finds something new: a batch could not publish all that it read."""
+        self.ends = None
+
+
+@dataclass(slots=True)
+class Loop:
+    """Batches of one run, one after the other.
+
+    Attributes:
+        waited_for: whether the task that started this driver lives; a driver that outlived its task makes room.
+        sums: table → what its last batch said, with the records of all batches.
+    """
+
+    run: Run
+    batch: Batch
+    waited_for: Callable[[], bool]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    stopped: Stopped = field(default_factory=Stopped)
+    looks: Looks = field(default_factory=Looks)
+    sums: dict[str, Result] = field(default_factory=dict)
+    batches: int = 0
+
+    def go_on(self) -> None:
+        """Apply until the run is over: its time is up, its task is gone, or a recovery begins, which applies by itself."""
+        until = self.clock() + self.run.pipeline.apply.lasts
+        while self.clock() < until and self.waited_for() and not self._recovering():
+            if not self._once():
+                log.info("another run has the lease: %s", self.run.where)
+            self.sleep(LEASE_FREE_S)
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Table → the sums of its batches, or the error that still stops it."""
+        return {**self.sums, **self.stopped.errors}
+
+    def _once(self) -> bool:
+        """One batch, if there is something for it to do. False if another run has the lease."""
+        tables = self.run.tables
+        try:
+            new = self.looks.anything_new(self.run, self.clock())
+            tables = self.stopped.to_try(tables, self.clock(), new=new)
+            outcomes = self.batch(_only(self.run, tables)) if tables else {}
+        except LeaseHeldError:
+            self.looks.forget()
+            return False
+        except CdcError as error:
+            log.warning("the batch was not begun, and is tried again: %s", error)
+            outcomes = dict.fromkeys(tables, error)
+        self._note(outcomes)
+        return True
+
+    def _note(self, outcomes: Outcomes) -> None:
+        self.stopped.note(outcomes, self.clock())
+        results = {table: result for table, result in outcomes.items() if not isinstance(result, CdcError)}
+        self.batches += any(result["records"] for result in results.values())
+        for table, result in results.items():
+            self.sums[table] = _summed(self.sums.get(table, {}), result)
+            if result["records"] and not result["published"]:
+                self.looks.forget()
+
+    def _recovering(self) -> bool:
+        """Whether a recovery is open that leaves nothing to apply (INV 39)."""
+        try:
+            recovery = self.run.clients.control.facts().recovery
+        except CdcError as error:  # the next batch meets it, too
+            log.warning("whether a recovery is open could not be asked: %s", error)
+            return False
+        if recovery is None or recovery.offset_kept:
+            return False
+        log.info("the recovery of run %s is open, and applies by itself: this run ends", recovery.run_id)
+        self.stopped = Stopped()  # what stopped a table is the recovery's matter now
+        return True
+
+
+def _only(run: Run, tables: tuple[str, ...]) -> Run:
+    return replace(run, options=replace(run.options, tables=tables))
+
+
+def _summed(before: Result, now: Result) -> Result:
+    """A table's results as one: records and whether anything was published of all batches, everything else of the last."""
+    published = bool(before.get("published")) or bool(now["published"])
+    return {**before, **now, "records": before.get("records", 0) + now["records"], "published": published}
