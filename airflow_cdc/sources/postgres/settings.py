@@ -1,4 +1,4 @@
-"""The settings of a PostgreSQL source in pipelines.yaml."""
+"""A PostgreSQL source's settings in pipelines.yaml."""
 
 from __future__ import annotations
 
