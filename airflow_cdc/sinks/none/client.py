@@ -1,4 +1,4 @@
-"""The client of a sink that is not there: whatever is asked of it is refused in one line."""
+"""The client of a pipeline without a sink: it refuses every call with a one-line error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NoEndpoint:
 
 
 class NoSinkClient:
-    """Has no method of a sink's client: asking for one raises UsageError."""
+    """Has none of a sink client's methods: using one raises UsageError."""
 
     def __init__(self, endpoint: NoEndpoint) -> None:
         self.where = endpoint.where
