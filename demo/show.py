@@ -55,10 +55,10 @@ class Show:
 
     def addresses(self, world: Any, airflow: Any) -> None:
         """Where everything is, for a demo that is kept running."""
-        server = world.mysql
+        server = world.shop.server
         self.title("left running: python -m stack down --dir build/demo ends it")
         self.line(f"Airflow  {airflow.url}  user {airflow.user}, password in {airflow.home}/passwords.json")
-        self.line(f"MySQL    {server.host}:{server.port}, passwords in {world.folder}/stack.json")
+        self.line(f"{world.shop.title:<8} {server.host}:{server.port}, passwords in {world.folder}/stack.json")
         self.line(f"Connect  {world.stack.connect.url}")
         self.line(f"Kafka    {world.bootstrap}")
 

@@ -38,7 +38,7 @@ Identifier = tuple[str, ...]
 # Writers of an embedded catalog wait for each other this long; SQLite's own default gives up after 3-5 s.
 BUSY_SECONDS = 60
 COMMIT_SECONDS = 60.0
-# How long a metadata file may be missing because a newer one is already named.
+# How long a metadata file may be missing because the catalog already names a newer one.
 TRIMMED_SECONDS = 5.0
 SPARK_PREFIX = "spark."
 SQLITE = "sqlite"

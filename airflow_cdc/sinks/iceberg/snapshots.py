@@ -123,7 +123,7 @@ def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
 
 
 def row_count(metadata: TableMetadata, snapshot_id: int | None) -> int | None:
-    """Rows at a snapshot by its summary, or None if row-level deletes make that uncertain."""
+    """Rows at a snapshot according to its summary, or None if row-level deletes make that uncertain."""
     summary = summary_of(snapshot_at(metadata, snapshot_id))
     if int(summary.get("total-equality-deletes", "0")) or "total-records" not in summary:
         return None

@@ -51,9 +51,9 @@ STAGE_NAMESPACE = "cdc_stage"
 OWN = "cdc."
 PROPERTY = "cdc.stage."
 
-# Commits that main may see (compactions) between staging and publishing. Sequence numbers must grow along
-# main and are baked into the stage's manifests, so the stage starts this far ahead; 2^63 leaves room for
-# nine million million publishes.
+# Room for commits to main (compactions) between staging and publishing. Sequence numbers must grow along
+# main and are written into the stage's manifests, so the stage starts this far ahead; 2^63 leaves room
+# for nine million million publishes.
 SEQUENCE_RESERVE = 1_000_000
 # Row ids of format v3 kept free for compactions meanwhile, as a multiple of the table's rows.
 ROW_ID_RESERVE_TABLES = 100
@@ -70,7 +70,7 @@ class Stage:
     Attributes:
         namespace: the target's namespace.
         table: the target's name.
-        label: names the writer's try (`recov_5_1`, `apply_<hex>`); also the name of the pin on the target.
+        label: names the writer's attempt (`recov_5_1`, `apply_<hex>`); also the name of the pin on the target.
         name: the stage's table name in the namespace `cdc_stage`.
         base_head: the target's head that the stage was made from.
         target_uuid: the target's uuid; a dropped and recreated target has another one.
@@ -177,7 +177,7 @@ def own_prefix(name: str) -> str:
 
 
 def new_stage(target: Table, namespace: str, table: str, label: str) -> Stage:
-    """Describe a stage of `target` as it stands."""
+    """A new stage of `target` as it is now."""
     metadata = target.metadata
     head = head_of(metadata)
     if head is None:
@@ -391,10 +391,10 @@ def fit_snapshots(
 
 
 def _publish_time(target: TableMetadata) -> int:
-    """When the published snapshot became visible.
+    """The time at which the published snapshot became visible.
 
-    Its own time may lie before a compaction's, and Iceberg refuses to load a table whose snapshot log
-    goes back by more than a minute; time travel by clock also means "what readers saw then".
+    The snapshot's own time may be before a compaction's, and Iceberg refuses to load a table whose snapshot
+    log goes back by more than a minute. Time travel by clock also means "what readers saw then".
     """
     log = [entry.timestamp_ms for entry in target.snapshot_log]
     return max(int(time.time() * 1000), target.last_updated_ms, *log[-1:])

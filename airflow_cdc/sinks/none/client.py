@@ -13,7 +13,7 @@ WHERE = "no sink"
 
 @dataclass(frozen=True, slots=True)
 class NoEndpoint:
-    """Nowhere."""
+    """The endpoint of a pipeline without a sink: it has no address."""
 
     where: str = WHERE
     dataset: str = ""
@@ -32,6 +32,6 @@ class NoSinkClient:
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # asked by Python itself, as copy and pickle do
+        if name.startswith("__"):  # looked up by Python itself, for example by copy and pickle
             raise AttributeError(name)
         raise no_sink(f"`{name}`")

@@ -131,7 +131,7 @@ def _subtract(mine: Intervals, theirs: Intervals) -> Iterator[Interval]:
 
 
 def _parse_part(part: str) -> Iterator[tuple[str, str, Intervals]]:
-    """One comma-separated part: `uuid:1-6:tag:1-3:7`. A tag holds until the next one."""
+    """One comma-separated part: `uuid:1-6:tag:1-3:7`. A tag applies until the next one."""
     head, *rest = part.split(":")
     uuid, tag, intervals = _uuid(head), "", 0
     for piece in rest:

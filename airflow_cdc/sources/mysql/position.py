@@ -18,7 +18,7 @@ class BinlogPosition:
     """A byte position in a binlog file, such as mysql-bin.000004:198.
 
     Positions compare only within one base name, by the file's number (mysql-bin.9 < mysql-bin.10,
-    and .999999 < .1000000); comparing others raises PositionError, because it has no answer.
+    and .999999 < .1000000); comparing any others raises PositionError, because they have no order.
     """
 
     file: str
@@ -64,7 +64,7 @@ class BinlogPosition:
 
 
 def file_after(files: Iterable[str], file: str) -> str | None:
-    """The first of `files` that comes after `file` in its series; None if none does."""
+    """The first of `files` after `file` in the same series; None if there is none."""
     here = BinlogPosition(file, 0)
     later = [place for place in (BinlogPosition(name, 0) for name in files) if here.comparable(place) and here < place]
     return min(later).file if later else None
@@ -82,9 +82,9 @@ def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
 class MySqlPosition:
     """Where a reader of a MySQL server's log stands.
 
-    `gtids` is the full set on a GTID server, and then it alone counts (INV 7); None elsewhere, and then file and position
-    count. `server_id` is the server whose files these are; None where it is not known, as right after a snapshot.
-    Where only the set is known, `file` is "". `by_file`: the reader asks for file and position on a GTID server, too.
+    On a GTID server `gtids` is the full set and alone counts (INV 7). Elsewhere it is None; file and position count.
+    `server_id` is the server whose files these are; None if it is not known, as right after a snapshot. If only the set
+    is known, `file` is "". `by_file`: the reader asks by file and position even on a GTID server.
     """
 
     file: str
@@ -104,13 +104,13 @@ class MySqlPosition:
 
     @property
     def place(self) -> BinlogPosition:
-        """File and position alone. Raises PositionError where only the set is known."""
+        """File and position alone. Raises PositionError if only the set is known."""
         return BinlogPosition(self.file, self.pos)
 
     def covers(self, other: Position) -> bool | None:
-        """By GTID if both have a set; a set and none do not compare, unless the reader of one goes by file.
+        """Compared by GTID if both have a set. A set and no set do not compare, unless the reader of one goes by file.
 
-        Else by file, in one series of one server's files.
+        Otherwise compared by file, within one series of one server's files.
         """
         if not isinstance(other, MySqlPosition):
             return None

@@ -1,4 +1,4 @@
-"""A MySQL server as a replica: what it leaves out, and places in a log by GTID. Read-only, and bounded in time."""
+"""A MySQL server as a replica: what it does not replicate, and places in its log by GTID. Read-only; bounded time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
-# what lets a transaction pass without its rows; each is harmless at these values
+# settings that log a transaction without its rows; each is harmless at these values
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     "slave_skip_errors": ("OFF", ""),
     "replica_skip_errors": ("OFF", ""),
@@ -44,7 +44,7 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
-    """What decides whether a connector may read there. Raises SourceError, also where a privilege is missing."""
+    """The facts that decide whether a connector may read there. Raises SourceError, also if a privilege is missing."""
     with source.session(read_timeout=LOOK_S) as session:
         settings = read_settings(session)
         executed, purged = executed_and_purged(session)
@@ -73,12 +73,12 @@ class MySqlReplication:
 
     @property
     def login(self) -> Login:
-        """Where a connector reads at this server, and as whom."""
+        """The address at which a connector reads this server, and the login."""
         endpoint = self._source.endpoint
         return Login(endpoint.host, endpoint.port, endpoint.user, endpoint.password)
 
     def facts(self, conn_id: str) -> MySqlReplicaFacts:
-        """What decides whether a connector may read here in its source's place. Raises SourceError."""
+        """The facts that decide whether a connector may read here instead of the source. Raises SourceError."""
         return read_replica(self._source, conn_id)
 
     def standing_faults(self, conn_id: str) -> tuple[str, ...]:
@@ -92,14 +92,14 @@ class MySqlReplication:
         return faults(self.facts(conn_id), source, gtid_set(stored))
 
     def known(self, text: str) -> GtidSet:
-        """The set that was printed so. Raises PositionError."""
+        """The set with this text. Raises PositionError."""
         return GtidSet.parse(text)
 
     def read_by(self, position: Position | None, end: Position | None = None) -> GtidSet | None:
         """What a connector at `position` has read; None if no set says so.
 
-        The GTID of a DDL enters the committed set only with the next transaction. On a replica at rest there is none; but
-        an offset at or past `end`, log_end() as it was before the offset was read, has all that stands before that end.
+        A DDL's GTID enters the committed set only with the next transaction, which an idle replica never has. But an
+        offset at or past `end` (log_end(), read before the offset) includes everything before that end.
         """
         here = None if position is None else mysql_position(position)
         if here is None or here.gtids is None:
@@ -110,32 +110,32 @@ class MySqlReplication:
         return here.gtids | there.gtids
 
     def executed(self, *, under_way: bool = True) -> GtidSet:
-        """All that the server holds; `under_way`: with what is being committed right now. Raises SourceError."""
+        """All transactions on the server; `under_way`: including those that are being committed. Raises SourceError."""
         with self._source.session() as session:
-            owned = owned_gtids(session) if under_way else GtidSet()  # first: one that ends between is in both
+            owned = owned_gtids(session) if under_way else GtidSet()  # read first: one that ends in between is in both
             return executed_and_purged(session)[0] | owned
 
     def purged(self) -> GtidSet:
-        """What the server can send no more. Raises SourceError."""
+        """The transactions that the server can no longer send. Raises SourceError."""
         with self._source.session() as session:
             return executed_and_purged(session)[1]
 
     def log_end(self) -> MySqlPosition:
-        """A position in the server's log, with a set of transactions that all stand before it. Raises SourceError."""
+        """A position in the server's log, with a set of transactions that are all before it. Raises SourceError."""
         with self._source.session() as session:
             status = read_status(session)
             return MySqlPosition(status.position.file, status.position.pos, status.gtids or GtidSet())
 
     def from_the_oldest(self, read: Transactions) -> MySqlPosition:
-        """Where a connector begins that has read this: the beginning of the oldest file. Raises SourceError without one."""
+        """Where a connector that has read `read` starts: at the oldest file. Raises SourceError if there is none."""
         with self._source.session() as session:
             return MySqlPosition(_names(session)[0], START_OF_FILE, gtid_set(read))
 
     def after(self, read: Transactions) -> MySqlPosition:
-        """The same at the beginning of the newest file before which nothing stands that is not in `read`.
+        """The start of the newest file such that `read` includes everything before it.
 
-        By GTID a connector asks for the set alone, so this is only what people and forecasts see: where the server's
-        files may not be looked into it is the oldest file. Raises SourceError.
+        By GTID a connector asks for the set alone, so this is only what people and forecasts see. If the user must not
+        look into the server's files, it is the oldest file. Raises SourceError.
         """
         gtids = gtid_set(read)
         with self._source.session() as session:
@@ -164,9 +164,9 @@ def _names(session: Session) -> list[str]:
 
 
 def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
-    """The start of the first file after `file`, with the transactions that stand before it; else as `now`.
+    """The start of the first file after `file`, with the transactions before it; else `now`.
 
-    Raises SourceError where no file follows, or what stands before it cannot be read.
+    Raises SourceError if no file follows, or if the transactions before it cannot be read.
     """
     with source.session() as session:
         require_same(read_identity(session), now.server, source.where)
@@ -211,7 +211,7 @@ def _variables(session: Session, *names: str) -> dict[str, str]:
 
 
 def _logged_before(session: Session, file: str) -> GtidSet | None:
-    """The transactions that stand in files before `file`; None where that cannot be read."""
+    """The transactions in the files before `file`; None if they cannot be read."""
     try:
         rows = session.rows(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3", doing="read what stands before a binlog file")
         previous_gtids = next(

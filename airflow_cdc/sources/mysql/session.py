@@ -26,7 +26,7 @@ _SSL_MODES: Final[dict[str, tuple[bool, bool]]] = {
     "verify_identity": (True, True),
 }
 
-# Every reading session is the same whatever the server's own settings are:
+# Every reading session has the same settings, whatever the server's own are:
 # - sql_mode '': PAD_CHAR_TO_FULL_LENGTH would pad values, ANSI_QUOTES and NO_BACKSLASH_ESCAPES change literals
 # - max_execution_time 0: a global limit would cut a long scan
 # - net_write_timeout: a reader that is busy writing must not be cut off
@@ -43,7 +43,7 @@ _MARIADB_PINS: Final[tuple[str, ...]] = (
     "@@SESSION.sql_mode = ''",
     "@@SESSION.max_statement_time = 0",
     "@@SESSION.net_write_timeout = 3600",
-    # foreign keys are read from SHOW CREATE TABLE there
+    # on MariaDB, foreign keys are read from SHOW CREATE TABLE
     "@@SESSION.sql_quote_show_create = 1",
 )
 
@@ -54,7 +54,7 @@ class MySqlEndpoint(TimedServer):
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred,
     required, verify_ca, verify_identity; default verify_identity with a ca, else required), ca, cert,
-    key, key_password. Timeouts in seconds; `quick_read` is that of statements that ask about the server and its tables.
+    key, key_password. Timeouts in seconds; `quick_read` is for statements about the server and its tables.
     """
 
     host: str
@@ -98,7 +98,7 @@ class Session:
 
     @property
     def version(self) -> ServerVersion:
-        """The server's own version: a proxy in between greets with another one."""
+        """The server's own version: a proxy in between reports another one in its greeting."""
         if self._version is None:
             row = self.row("SELECT @@version AS version", doing="read the server's version")
             self._version = ServerVersion.parse(str(row["version"]))
@@ -147,7 +147,7 @@ def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = Non
             **options,
         )
     except (pymysql.MySQLError, OSError, ValueError) as error:
-        # the chain is cut: frames of the driver hold the password
+        # no `from error`: the driver's frames hold the password
         raise explain(error, where=endpoint.where, doing="connect") from None
     _pin(connection, endpoint.where)
     return connection

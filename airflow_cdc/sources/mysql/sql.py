@@ -21,7 +21,7 @@ _INDEXED = frozenset({"enum", "set", "bit", "year"})  # ordered by number, not b
 
 
 def key_select(column: Column) -> str:
-    """How a key column is selected so that its value comes back as a `KeyValue` that sorts as the column does."""
+    """The select expression of a key column; its value is a `KeyValue` that sorts as the column does."""
     name = quote_ident(column.name)
     data_type = words_of(column).data_type
     if data_type in _INDEXED:
@@ -38,7 +38,7 @@ def key_select(column: Column) -> str:
 
 
 def key_operand(column: Column) -> str:
-    """The left side of a comparison with such a value: plain, so that the index is used, wherever order allows it."""
+    """The left side of a comparison with such a value: the bare column (for its index) if the order allows it."""
     name = quote_ident(column.name)
     return f"({name} + 0)" if words_of(column).data_type in {"enum", "set"} else name
 
@@ -89,7 +89,7 @@ def _beyond(table: Table, key: Key, sign: str, last: str) -> str:
 def key_predicate(table: Table, keys: Iterable[str]) -> str:
     """MySQL condition: the rows of these key texts (FALSE for none), in a form that uses the key's index.
 
-    Under a case-insensitive collation it can find more (`a` also finds `A`): the rows' own key texts tell.
+    Under a case-insensitive collation it can find more (`a` also finds `A`): check the rows' own key texts.
     """
     columns = table.key_columns
     tuples = [parse_key_text(table, key) for key in keys]

@@ -125,10 +125,7 @@ class PostgresSource:
         A connector stores the place of an event and no other, so a quiet source would never be read past it: an empty
         message is left in the log behind it, which the connector reads.
         """
-        with self.session() as session:
-            taken = _taken(session)
-            session.run(_MARK, (MARK,), doing="leave a mark in the log")
-            return taken
+        return self._marked()
 
     def reserve_log(self, timeout: float) -> None:
         """See core.ports.SourcePort: the connector's slot, made anew where it is missing or was invalidated.
@@ -164,9 +161,17 @@ class PostgresSource:
         )
 
     def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
-        """W: the end of the log, then what is visible; `wait_visible` waits for what is logged but not yet visible."""
+        """W: the end of the log, then what is visible; `wait_visible` waits for what is logged but not yet visible.
+
+        Marked as in `position`: a connector whose offset is kept has to be seen past W, also on a quiet source.
+        """
+        return self._marked()
+
+    def _marked(self) -> Watermark:
         with self.session() as session:
-            return _taken(session)
+            taken = _taken(session)
+            session.run(_MARK, (MARK,), doing="leave a mark in the log")
+            return taken
 
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
         """Wait until no transaction that was open when W was taken can have been committed before it.

@@ -107,9 +107,9 @@ class KafkaTransport:
             return list(client.list_topics())
 
     def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]:
-        """Write one record, wait for its acknowledgement, return its partition and offset. None: Kafka's partitioning.
+        """Write one record, wait for its acknowledgement, and return its partition and offset.
 
-        Raises TransportError.
+        `partition` None: Kafka's own partitioning. Raises TransportError.
         """
         with producer(self.endpoint) as client, explaining(self.where, f"write to {topic}"):
             sent = client.send(topic, key=key, value=value, partition=partition)

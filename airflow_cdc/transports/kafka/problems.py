@@ -1,4 +1,4 @@
-"""The rows of the diagnosis that are about Kafka's topics."""
+"""The problems that a diagnosis can find in Kafka's topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_cdc.transports.kafka.error_texts import TEXTS
 
 
 def compacted_keyless(case: AnyCase) -> Evidence | None:
-    """A table without a key behind a compacted topic: the broker refuses its events, and the connector's task dies."""
+    """A table without a key has a compacted topic: the broker rejects its events, and the connector's task dies."""
     transport = transport_of(case.seen)
     if transport is None:
         return None

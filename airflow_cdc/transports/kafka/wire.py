@@ -243,7 +243,7 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     }
 
 
-# Words in kafka-python's reasons → what to do; the first that fits.
+# Words in kafka-python's reasons → what to do; the first match counts.
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
     (("Authorization",), "Grant the user access to it."),
