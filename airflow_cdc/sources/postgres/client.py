@@ -1,4 +1,4 @@
-"""The PostgreSQL source: what is asked of the server itself.
+"""The PostgreSQL source: everything that is read from the server itself.
 
 Every method opens a short connection of its own, so a PostgresSource may be shared by threads.
 """
@@ -39,8 +39,8 @@ MARK: Final = "airflow_cdc"  # the prefix of our messages in the log
 _MARK: Final = "SELECT pg_catalog.pg_logical_emit_message(true, %s, '')"
 # the end of the log as written, which can be ahead of the part that is flushed to disk
 _INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
-# The transactions that were open at a snapshot, are still open, and may be in the middle of their commit. A session
-# shows only the last 32 bits of its transaction's id.
+# Transactions that were open at a snapshot, still are, and may be in the middle of their commit. A session shows its
+# transaction's id as 32 bits.
 _COMMITTING: Final = """
 SELECT o.xid::text AS xid
 FROM pg_catalog.pg_snapshot_xip(%s::pg_snapshot) AS o(xid)
@@ -64,7 +64,7 @@ class PostgresSource:
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """A copy of this source with these limits on each call."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     @contextmanager
@@ -83,11 +83,11 @@ class PostgresSource:
         return self.log_facts().name
 
     def facts(self) -> PgFacts:
-        """What diagnosis needs to know about the server and the pipeline's slot. Changes nothing."""
+        """What diagnosis needs to know about the server and the pipeline's slot; nothing is changed."""
         return self.facts_for((), None)
 
     def log_facts(self) -> ServerFacts:
-        """The server that answers and the end of its log, as a connection test shows them."""
+        """The server that answers and the end of its log, as a test of the connection shows them."""
         with self.session() as session:
             return read_server(session)
 
@@ -102,20 +102,20 @@ class PostgresSource:
     def definitions_and_defaults(
         self, tables: Sequence[str]
     ) -> tuple[dict[str, Table], dict[str, dict[str, str | None]]]:
-        """Definitions and column defaults (column → default) of the tables that exist, read in one view."""
+        """The definitions of those of these tables that exist, and column → default, in one view."""
         with self.session() as session:
             session.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", doing="begin a read view")
             return read_definitions(session, tables), read_defaults(session, tables)
 
     def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
-        """Definitions of the tables that exist at the source."""
+        """The definitions of those of these tables that exist."""
         with self.session() as session:
             return read_definitions(session, tables)
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str = "") -> Iterator[Check]:  # noqa: ARG002
-        """The doctor's checks of the server, its settings and its grants. Raises SourceError if it does not answer.
+        """The doctor's checks of the server's identity, settings and privileges. Raises SourceError.
 
-        `hold`: needs no further check, because the slot is the hold. `unreadable`: why no recovery can read the source.
+        `hold`: ignored, since the slot is the hold. `unreadable`: why a recovery could not read the server.
         """
         return checks(self.facts_for(tables, None), subject, unreadable)
 
@@ -147,7 +147,7 @@ class PostgresSource:
     def check_logged(self, tables: Sequence[str]) -> None:
         """See core.ports.Source: checks that the publication exists and contains the tables.
 
-        Changes written while it does not are never sent, so a recovery stops here.
+        Changes written without it are never sent, so a recovery stops here if the publication is missing.
         """
         facts = self.facts_for(tables, None)
         if not facts.publication_name or (facts.publication is not None and not facts.unpublished()):
@@ -163,7 +163,7 @@ class PostgresSource:
     def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
         """W: the end of the log, then what is visible; `wait_visible` waits for what is logged but not yet visible.
 
-        Marks the log as `position` does, so that a connector that keeps its offset passes W even on a quiet source.
+        Leaves a message as `position` does: a connector that keeps its offset must pass W, also on a quiet source.
         """
         return self._marked()
 
@@ -176,7 +176,7 @@ class PostgresSource:
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
         """Wait until no transaction that was open when W was taken can be one whose commit was logged before W.
 
-        A transaction that we see idle or prepared is not one. Raises DeadlineError naming the others.
+        A transaction that is idle or prepared at the check cannot have been. Raises DeadlineError naming the others.
         """
         shown = postgres_position(watermark.position).snapshot
         if not shown:
@@ -192,7 +192,7 @@ class PostgresSource:
             poll_until(through, timeout=timeout, interval=0.1, what="the open transactions to end")
 
     def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - as core.ports asks
-        """False: this is never known, and not needed, because a connector reads and stores the mark of `position`."""
+        """False: this is never known. `position` writes a message to the log, which the connector reads and stores."""
         return False
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
@@ -215,7 +215,7 @@ class PostgresSource:
     def init_statements(self, watermark: Watermark, snapshot: str = "") -> tuple[str, ...]:
         """A reading connection's first statements: one read-only transaction, checked to be on W's server (INV 9).
 
-        `snapshot`: the exported snapshot that the transaction uses.
+        `snapshot`: the exported snapshot to use.
         """
         return (*reading_statements(snapshot), *pin_statements(), same_server_sql(watermark.server))
 
@@ -238,12 +238,12 @@ class PostgresSource:
         return self.facts_for((), position).available(position)
 
     def still_available(self, watermark: Watermark) -> Available:
-        """Whether the slot still gives every change after W. Raises WrongServerError if another server answers."""
+        """Whether W is still available. Raises WrongServerError if the connection reaches another server."""
         self.check_same_server(watermark)
         return self.availability(watermark.position)
 
     def forecast(self, position: Position) -> tuple[Forecast, Retention]:  # noqa: ARG002 - the slot decides
-        """How long the slot's log stays. Raises SourceError, also if nothing limits it."""
+        """How long the server keeps the slot's log. Raises SourceError, also if nothing limits it."""
         facts = self.facts()
         said = facts.forecast
         if said is None or facts.slot is None or facts.slot.invalidated:
@@ -255,18 +255,18 @@ class PostgresSource:
         return Forecast(said.earliest_s, None, said.bytes_s, None, str(said)), Retention(idle, now)
 
     def count_rows(self, table: str, seconds: float) -> int | None:
-        """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
+        """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         found = self._within(f"SELECT count(*) AS n FROM {_place(table)}", seconds, doing=f"count the rows of {table}")
         return None if found is None else int(found["n"])
 
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
-        """Whether `schema.table` holds a row that meets `condition`; None if the search takes longer than `seconds`."""
+        """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""
         sql = f"SELECT EXISTS (SELECT FROM {_place(table)} WHERE {condition}) AS found"
         found = self._within(sql, seconds, doing=f"look for rows of {table}")
         return None if found is None else bool(found["found"])
 
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
-        """`schema.table` → a number that TRUNCATE and a rebuild of the table change."""
+        """`schema.table` → an id that TRUNCATE and a rebuild change."""
         with self.session() as session:
             return {name: facts.generation for name, facts in read_tables(session, tables).items()}
 
@@ -283,7 +283,7 @@ class PostgresSource:
 
 
 def _taken(session: Session) -> Watermark:
-    """Read the end of the log, and only then what is visible, each in its own transaction."""
+    """The end of the log, then what is visible: read in this order, each in its own transaction."""
     server = read_server(session)
     lsn = session.row(_INSERT_END, doing="read the end of the log")["lsn"]
     shown = session.row("SELECT pg_catalog.pg_current_snapshot()::text AS s", doing="read what is visible")["s"]

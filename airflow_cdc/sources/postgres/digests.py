@@ -1,4 +1,4 @@
-"""Digests of leaves, and the rows of given leaves, in PostgreSQL's SQL (see decisions/compare/leaves.py)."""
+"""Digests of leaves (see decisions/compare/leaves.py), and the rows of some of them, in PostgreSQL's SQL."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KEY_HASH = KeyHash.SHA256
 
 
 def bounds_sql(table: Table) -> str:
-    """Query for (lo, hi) of the first key column, read from the ends of its index; NULLs for an empty table."""
+    """(lo, hi) of the first key column read at both ends of its index; NULLs for an empty table."""
     column = quote_ident(table.key_columns[0].name)
     return f"SELECT min({column})::bigint AS lo, max({column})::bigint AS hi FROM {quote_table(table)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresRows(RowSql):
-    """The row expressions of a comparison, in SQL that works on every release of PostgreSQL."""
+    """Rows in PostgreSQL's SQL, identical on every release."""
 
     quote_ident = staticmethod(quote_ident)
     key_text = staticmethod(key_text)
@@ -83,7 +83,7 @@ def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part
 def keys_sql(table: Table, keys: Iterable[str]) -> str:
     """(key_text, h) of the rows with these key texts, found through the key's index (keyless: by a scan).
 
-    It may also return other keys, which the key's type treats as equal, so check key_text.
+    It may return other keys too, which the key's type takes as equal: check key_text.
     """
     if table.keyless:
         hashes = ", ".join(text_literal(h) for h in sorted({*keys}))

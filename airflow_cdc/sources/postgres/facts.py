@@ -72,9 +72,9 @@ class ServerFacts:
     """Which server answered, and where its log ends.
 
     Attributes:
-        lsn: the end of the log; on a standby the LSN up to which it has replayed.
+        lsn: the end of the log; on a standby the end of what it has replayed.
         taken_at: the server's clock, ISO time.
-        wal_bytes_s: bytes of log per second since the last checkpoint began; None if not known.
+        wal_bytes_s: log written per second since the last checkpoint began; None if unknown.
     """
 
     system_id: str
@@ -101,12 +101,12 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication: the changes it publishes, and of which tables ("schema.table").
+    """A publication: which operations it publishes for which tables ("schema.table").
 
     Attributes:
-        operations: those of insert, update, delete, truncate that it publishes.
-        via_root: whether changes of partitions are published as changes of their root table.
-        tables: name → the table's published columns; () if the server's release does not show them.
+        operations: some of insert, update, delete, truncate.
+        via_root: changes of partitions are published as their root's.
+        tables: name → its published columns; () if the server's release does not say.
         row_filters: table → its WHERE condition.
     """
 
@@ -127,8 +127,8 @@ class TableFacts:
     """The properties that determine how a captured table's changes are sent.
 
     Attributes:
-        has_key: whether it has a primary key.
-        generated: its generated columns. Events do not contain them, except stored ones from 18 on, if configured.
+        has_key: it has a primary key.
+        generated: its generated columns; the log does not carry them, except stored ones from 18 on if configured.
         toastable: columns whose long values are left out of an update that does not change them.
         has_children: other tables inherit from it; their rows appear in a plain SELECT of it but not in its events.
         generation: a number that TRUNCATE and a rebuild change.
@@ -153,15 +153,15 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PgFacts(SourceFacts):
-    """A PostgreSQL server, and everything on it that the pipeline's connector needs.
+    """A PostgreSQL server, and what the pipeline's connector needs on it.
 
     Attributes:
-        settings: values from pg_settings; sizes in MB, times in seconds.
-        wal_senders: how many WAL senders run, out of `max_wal_senders`.
-        slot_name: the name of the pipeline's slot; `slot` is None if no such slot exists.
-        publication_name: the name of its publication; `publication` is None if it does not exist in this database.
-        tables: the captured tables that exist.
-        forecast: when the slot's log may be removed.
+        settings: from pg_settings; sizes in MB, times in seconds.
+        wal_senders: the number of running WAL senders, at most `max_wal_senders`.
+        slot_name: the slot that the pipeline names; `slot` is None if no slot has that name.
+        publication_name: likewise; `publication` is None if it does not exist in this database.
+        tables: the captured ones that exist.
+        forecast: of the slot.
     """
 
     log: ServerFacts
@@ -233,7 +233,7 @@ class PgFacts(SourceFacts):
 
 
 def read_server(session: Session) -> ServerFacts:
-    """The server that answers now, and the end of its log. Raises SourceError."""
+    """Identify the server and read the end of its log. Raises SourceError."""
     row = session.row(_IDENTITY, doing="read the server's identity")
     lsn, redo, age = Lsn.parse(row["lsn"]), Lsn.parse(row["redo"]), float(row["redo_age_s"])
     # the control file has the timeline of the last checkpoint: right after a promotion that is still the old one
@@ -253,12 +253,12 @@ def read_server(session: Session) -> ServerFacts:
 
 
 def read_settings(session: Session) -> dict[str, str]:
-    """The settings that matter to logical decoding; those that the server's release does not have are absent."""
+    """The settings that affect logical decoding; one that the server's release does not have is absent."""
     return {row["name"]: row["setting"] for row in session.rows(_SETTINGS, doing="read the server's settings")}
 
 
 def read_publications(session: Session, names: Iterable[str]) -> dict[str, Publication]:
-    """The publications with these names in this database; missing ones are absent."""
+    """The publications with these names in this database; one that does not exist is absent."""
     wanted = list(names)
     rows = session.rows(f"{_PUBLICATIONS} WHERE pubname = ANY(%s)", (wanted,), doing="read the publications")
     tables = session.rows(f"{_PUBLISHED} WHERE pubname = ANY(%s)", (wanted,), doing="read what is published")
@@ -305,7 +305,7 @@ def read_facts(
 ) -> PgFacts:
     """What diagnosis needs to know. Runs a few cheap statements and changes nothing. Raises SourceError.
 
-    The end of the log is read last, so that a slot never seems to be ahead of it because of a write in between.
+    The end of the log is read last: otherwise a slot could be ahead of it only because of writes in between.
     """
     settings = read_settings(session)
     publications = read_publications(session, [publication] if publication else [])
