@@ -1,4 +1,4 @@
-"""Digests of leaves, and the rows of some of them, in PostgreSQL's SQL (decisions/compare/leaves.py says what they are)."""
+"""Digests of leaves (see decisions/compare/leaves.py), and the rows of some of them, in PostgreSQL's SQL."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ KEY_HASH = KeyHash.SHA256
 
 
 def bounds_sql(table: Table) -> str:
-    """(lo, hi) of the first key column from the ends of its index; NULLs for an empty table."""
+    """(lo, hi) of the first key column read at both ends of its index; NULLs for an empty table."""
     column = quote_ident(table.key_columns[0].name)
     return f"SELECT min({column})::bigint AS lo, max({column})::bigint AS hi FROM {quote_table(table)}"
 
 
 @dataclass(frozen=True, slots=True)
 class PostgresRows(RowSql):
-    """Rows in PostgreSQL's SQL, the same on every release."""
+    """Rows in PostgreSQL's SQL, identical on every release."""
 
     quote_ident = staticmethod(quote_ident)
     key_text = staticmethod(key_text)
@@ -61,7 +61,7 @@ class PostgresRows(RowSql):
 def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
     """One scan → rows (leaf, n, lane1, lane2)."""
     sql = PostgresRows()
-    # the first 64 bits of the hash as two numbers of 32: their sums fit where a sum of 64 bits would need numeric
+    # the first 64 bits of the hash as two numbers of 32 bits: their sums fit in a bigint
     lanes = ", ".join(f"pg_catalog.sum({_bits(at)}) AS s{number}" for number, at in enumerate((0, 4), 1))
     rows = f"SELECT {sql.leaf(scheme, table)} AS leaf, {row_digest(table)} AS h FROM {quote_table(table)}"
     sums = f"SELECT leaf, count(*) AS n, {lanes} FROM ({rows}{where(sql.part_where(table, part))}) AS r GROUP BY leaf"
@@ -83,7 +83,7 @@ def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part
 def keys_sql(table: Table, keys: Iterable[str]) -> str:
     """(key_text, h) of the rows with these key texts, found by the key's index (keyless: by a scan).
 
-    It may return other keys too that the key's type takes as equal: look at key_text.
+    It may return other keys too, which the key's type takes as equal: check key_text.
     """
     if table.keyless:
         hashes = ", ".join(text_literal(h) for h in sorted({*keys}))

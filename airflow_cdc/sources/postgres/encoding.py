@@ -1,4 +1,4 @@
-"""The canonical text of rows, in PostgreSQL's SQL (decisions/compare/canonical.py says what it is), and digests over it."""
+"""The canonical text of rows (see decisions/compare/canonical.py) in PostgreSQL's SQL, and digests over it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def row_digest(table: Table) -> str:
 
 
 def row_hash(table: Table) -> str:
-    """PostgreSQL expression: the same in hexadecimal."""
+    """PostgreSQL expression: the SHA-256 of the row's text, in hexadecimal."""
     return f"pg_catalog.encode({row_digest(table)}, 'hex')"
 
 

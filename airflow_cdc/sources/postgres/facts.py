@@ -61,7 +61,7 @@ WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnes
 class Identity(StrEnum):
     """Which columns of the before image an event carries (pg_class.relreplident)."""
 
-    DEFAULT = "d"  # the primary key; nothing where there is none
+    DEFAULT = "d"  # the primary key; nothing if there is none
     NOTHING = "n"
     FULL = "f"
     INDEX = "i"
@@ -72,9 +72,9 @@ class ServerFacts:
     """Which server answered, and where its log ends.
 
     Attributes:
-        lsn: the end of the log; on a standby the place up to which it replayed.
+        lsn: the end of the log; on a standby the end of what it has replayed.
         taken_at: the server's clock, ISO time.
-        wal_bytes_s: log written a second since the last checkpoint began; None where that cannot be told.
+        wal_bytes_s: log written per second since the last checkpoint began; None if unknown.
     """
 
     system_id: str
@@ -101,13 +101,13 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A publication: what it publishes of which tables ("schema.table").
+    """A publication: which operations it publishes for which tables ("schema.table").
 
     Attributes:
-        operations: of insert, update, delete, truncate.
+        operations: some of insert, update, delete, truncate.
         via_root: changes of partitions are published as their root's.
-        tables: name → the columns that are published of it; () if the server's release does not say.
-        row_filters: table → its WHERE.
+        tables: name → its published columns; () if the server's release does not say.
+        row_filters: table → its WHERE condition.
     """
 
     name: str
@@ -128,7 +128,7 @@ class TableFacts:
 
     Attributes:
         has_key: it has a primary key.
-        generated: its generated columns; the log does not carry them, but for stored ones from 18 on if asked to.
+        generated: its generated columns; the log does not carry them, except stored ones from 18 on if configured.
         toastable: columns whose long values are left out of an update that does not change them.
         has_children: other tables inherit from it; their rows appear in a plain SELECT of it and not in its events.
         generation: changes with TRUNCATE and a rebuild.
@@ -153,12 +153,12 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PgFacts(SourceFacts):
-    """A PostgreSQL server, and what on it the pipeline's connector needs.
+    """A PostgreSQL server, and what the pipeline's connector needs on it.
 
     Attributes:
-        settings: of pg_settings; sizes in MB, times in seconds.
-        wal_senders: how many WAL senders run, of `max_wal_senders`.
-        slot_name: the slot that the pipeline names; `slot` is None if there is none of that name.
+        settings: from pg_settings; sizes in MB, times in seconds.
+        wal_senders: the number of running WAL senders, at most `max_wal_senders`.
+        slot_name: the slot that the pipeline names; `slot` is None if no slot has that name.
         publication_name: likewise; `publication` is None if it does not exist in this database.
         tables: the captured ones that exist.
         forecast: of the slot.
@@ -233,7 +233,7 @@ class PgFacts(SourceFacts):
 
 
 def read_server(session: Session) -> ServerFacts:
-    """Which server answers now, and the end of its log. Raises SourceError."""
+    """Identify the server and read the end of its log. Raises SourceError."""
     row = session.row(_IDENTITY, doing="read the server's identity")
     lsn, redo, age = Lsn.parse(row["lsn"]), Lsn.parse(row["redo"]), float(row["redo_age_s"])
     # the control file's timeline is that of the last checkpoint: right after a promotion it is still the old one
@@ -253,12 +253,12 @@ def read_server(session: Session) -> ServerFacts:
 
 
 def read_settings(session: Session) -> dict[str, str]:
-    """The settings that decide about logical decoding; one that the server's release does not have is absent."""
+    """The settings that affect logical decoding; one that the server's release does not have is absent."""
     return {row["name"]: row["setting"] for row in session.rows(_SETTINGS, doing="read the server's settings")}
 
 
 def read_publications(session: Session, names: Iterable[str]) -> dict[str, Publication]:
-    """The publications of these names in this database; one that does not exist is absent."""
+    """The publications with these names in this database; one that does not exist is absent."""
     wanted = list(names)
     rows = session.rows(f"{_PUBLICATIONS} WHERE pubname = ANY(%s)", (wanted,), doing="read the publications")
     tables = session.rows(f"{_PUBLISHED} WHERE pubname = ANY(%s)", (wanted,), doing="read what is published")
@@ -305,7 +305,7 @@ def read_facts(
 ) -> PgFacts:
     """What diagnosis needs to know; a few cheap statements, nothing is changed. Raises SourceError.
 
-    The server's end of log is read last: a slot is then never ahead of it only because something was written meanwhile.
+    The end of the log is read last: otherwise a slot could be ahead of it only because of writes in between.
     """
     settings = read_settings(session)
     publications = read_publications(session, [publication] if publication else [])

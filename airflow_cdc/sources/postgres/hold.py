@@ -19,7 +19,7 @@ class SlotHolds:
     label: str
 
     def acquire(self) -> HoldState:
-        """That there is none."""
+        """The state UNSUPPORTED: there is no lock to take."""
         return HoldState(self.label, HoldStatus.UNSUPPORTED, REASON)
 
     def tick(self) -> HoldState:

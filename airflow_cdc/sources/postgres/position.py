@@ -1,4 +1,4 @@
-"""Places in PostgreSQL's write-ahead log: an LSN, and a position that says of which server it is."""
+"""Places in PostgreSQL's write-ahead log: an LSN, and a position that includes its server."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class Lsn:
 class PgPosition:
     """An LSN of one server's log.
 
-    `system_id` and `timeline` say whose: "" and 0 where whoever stored it did not say (Debezium does not). They decide
-    before the LSN does: a restored or promoted server counts on with the same numbers and means other changes.
-    `snapshot` (visible.py) says which transactions were visible there; "" where nobody asked.
+    `system_id` and `timeline` identify it; "" and 0 if they were not stored (Debezium does not store them). They are
+    compared before the LSN: a restored or promoted server continues the same numbers for other changes. `snapshot`
+    (visible.py) lists the transactions that were visible there; "" if that was not read.
     """
 
     lsn: Lsn
@@ -71,12 +71,12 @@ class PgPosition:
         return server_name(self.system_id, self.timeline) if self.system_id else ""
 
     def comparable(self, other: PgPosition) -> bool:
-        """False when the two are known to be of different servers or timelines."""
+        """False when the two are known to be from different servers or timelines."""
         same_system = not self.system_id or not other.system_id or self.system_id == other.system_id
         return same_system and (not self.timeline or not other.timeline or self.timeline == other.timeline)
 
     def covers(self, other: Position) -> bool | None:
-        """Whether all up to `other` lies at or before this position; None if they are of different servers."""
+        """Whether everything up to `other` is at or before this position; None if they are from different servers."""
         if not isinstance(other, PgPosition) or not self.comparable(other):
             return None
         return self.lsn >= other.lsn
@@ -114,5 +114,5 @@ def read_position(value: JsonObject) -> PgPosition:
 
 
 def server_name(system_id: str, timeline: int) -> str:
-    """How a watermark names the server: nothing else of PostgreSQL shows that a backup was restored or a standby promoted."""
+    """How a watermark names the server: nothing else shows a restored backup or a promoted standby."""
     return f"{system_id}/{timeline}"
