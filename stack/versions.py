@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 MYSQL_DEFAULT: Final = "8.0"
-MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4", "mariadb": "10.11"}
+MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4", "mariadb": "10.11", "mariadb11.8": "11.8"}
+MARIADB: Final = frozenset(series for series in MYSQL_TESTED if series.startswith("mariadb"))
 POSTGRES_DEFAULT: Final = "18"
 POSTGRES_TESTED: Final = {"15": "15.19.0", "17": "17.11.0", "18": "18.6.0"}
 KAFKA: Final = "4.3.1"
