@@ -93,7 +93,7 @@ class MariaDbFacts(BinlogFacts):
         return (self.domains.logged.position - position.domains).count
 
 
-# the head of a file lists the transactions before it; only this much of it is read
+# a file's head lists the transactions before it; we read only this much of it
 _HEAD = 4
 
 

@@ -74,7 +74,7 @@ class MariaDbSpans:
 
     @property
     def is_empty(self) -> bool:
-        """True when there is nothing between the two."""
+        """True when there is no transaction between the two."""
         return not self.spans
 
     @property

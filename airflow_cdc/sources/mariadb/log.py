@@ -26,7 +26,7 @@ _PREPARES: Final = (
 
 
 class Place(NamedTuple):
-    """A read view's position in the log, and how often XA PREPARE had been run on the server when it was opened."""
+    """A read view's position in the log, and how many XA PREPAREs the server had run when it was opened."""
 
     file: str
     pos: int

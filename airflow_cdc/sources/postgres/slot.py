@@ -199,7 +199,7 @@ def advance(session: Session, name: str, to: Lsn) -> Slot:
 
 
 def drop(session: Session, name: str, *, database: str, plugin: str = PLUGIN) -> bool:
-    """Drop an unused slot of this database and plugin; False if there is none of that name.
+    """Drop an unused slot of this database and plugin; False if none has that name.
 
     Any role with REPLICATION may drop any slot, even another connector's. We therefore refuse to drop a slot that is in
     use or has another database or plugin. Raises SlotError.

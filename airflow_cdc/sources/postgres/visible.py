@@ -1,4 +1,4 @@
-"""Which transactions a read view shows: the server's own snapshot, `xmin:xmax:xip,…`, as a value.
+"""The transactions that a read view shows: the server's own snapshot, `xmin:xmax:xip,…`, as a value.
 
 A view shows a transaction completely or not at all, and every event names its transaction. So the view decides exactly,
 for each change, whether it holds that change. The change's place in the log does not decide this: a transaction can
