@@ -37,7 +37,7 @@ def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
         run(airflow, show, f"cdc_apply__{PIPELINE}", "live copy: changes since then are applied")
         gap = break_it(world, show)
         report, tasks = recover(world, airflow, show)
-        show.title(f"the peer: Debezium's own re-snapshot ({world.shop.method}) on the same fault")
+        show.title(f"the peer on the same fault: {world.shop.method}")
         show.line("Connect runs with the options that Kafka ships; the peer has the settings for a fast snapshot")
         healed = world.shop.heal(_worker(world), world.shop.connectors(world.bootstrap)["peer"])
         show.line("the peer's re-snapshot is complete", healed)

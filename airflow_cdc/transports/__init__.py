@@ -1,1 +1,1 @@
-"""Transports between connector and sink, one folder per system."""
+"""Transports between connector and sink, a folder per system."""

@@ -1,4 +1,4 @@
-"""The rows about a connector's own state, for every kind of connector that has one: failed, stopped, between states, stuck."""
+"""The rows about the state of a connector, for every kind that has one: failed, stopped, between states, stuck."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SETTLED: Final = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
 
 
 def failed_transient(case: AnyCase) -> Evidence | None:
-    """Every failed task reports a lost connection; if any failed in another way, the failure is not transient."""
+    """Every failed task reports a lost connection. If one failed for another reason, the failure is not transient."""
     return failure_evidence(case) if all_failed_as(case.failures, "CONNECTOR_FAILED_TRANSIENT") else None
 
 
@@ -32,7 +32,7 @@ def connector_failed(case: AnyCase) -> Evidence | None:
 
 
 def connector_looping(case: AnyCase) -> Evidence | None:
-    """The connector claims to run and the source has more for it, but it neither moves nor produces events."""
+    """The connector reports RUNNING and the source has more changes, but its offset stays and no events arrive."""
     connector = case.connector
     if connector is None or not connector.stands_still or not case.streams:
         return None

@@ -1,4 +1,4 @@
-"""A pipeline's dead-letter table, as far as no Spark is needed: which letters wait, and which a re-read resolved."""
+"""The part of a pipeline's dead-letter table that needs no Spark: which letters wait, and which a re-read resolved."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table_name(pipeline: str) -> str:
 
 
 def waiting(lake: Lake, pipeline: str) -> int:
-    """The number of unresolved letters that will be tried again."""
+    """How many unresolved letters will be tried again."""
     if not lake.exists(NAMESPACE, table_name(pipeline)):
         return 0
     rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).select(["resolved_at", "attempts"]).to_pylist()
@@ -46,12 +46,12 @@ def waiting(lake: Lake, pipeline: str) -> int:
 
 
 def unresolved(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
-    """The unresolved dead letters of one table or of all, oldest first."""
+    """The dead letters that are not resolved yet, of one table or of all, oldest first."""
     return tuple(letter for letter in letters(lake, pipeline, table) if letter.resolved_at is None)
 
 
 def letters(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
-    """All dead letters, resolved ones too."""
+    """All dead letters, including resolved ones."""
     if not lake.exists(NAMESPACE, table_name(pipeline)):
         return ()
     rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).to_pylist()
@@ -65,7 +65,7 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int:
-    """Resolve the letters that lie before their table's fence in `since`: their rows were read again (see `is_before`).
+    """Mark the letters before each table's fence in `since` as resolved, because their rows were read again.
 
     Returns how many were marked. Safe to repeat; retried if another process changes the table meanwhile.
     """
@@ -93,7 +93,7 @@ def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int | Non
         mine = pa.Table.from_pylist([row for row in rows if row["table"] == name], schema=unresolved.schema)
         try:
             table.overwrite(mine, overwrite_filter=make(EqualTo, term="table", value=name))
-        except (CommitFailedException, ValidationException):  # another process was quicker: look again
+        except (CommitFailedException, ValidationException):  # another process was faster: read again
             return None
     return len(due)
 

@@ -33,7 +33,7 @@ _BY_WAREHOUSE = {"s3": _AWS, "s3a": _AWS, "gs": _GCP, "abfs": _AZURE, "abfss": _
 
 
 def catalog_needs(endpoint: IcebergEndpoint) -> tuple[Need, ...]:
-    """The jars for a catalog with these PyIceberg properties: a SQL catalog's driver, its object store's client."""
+    """What a catalog needs by its PyIceberg properties: a SQL catalog's driver and an object store's client."""
     properties = endpoint.properties
     uri = properties.get("uri", "").partition(":")[0].partition("+")[0]
     driver = _BY_URI.get(uri) if properties.get("type") == "sql" else None

@@ -1,9 +1,9 @@
-"""Stages: a writer works there unseen until its rows are verified and one commit publishes them.
+"""Stages, which hide a writer's rows from readers until they are verified, and the commit that publishes them.
 
-A stage is a second catalog entry over a target's own files. It starts from the target's metadata, so
-Spark may evolve its schema and write to its main as to any table; readers of the target see neither.
+A stage is a second catalog entry on the target's own files. It starts from the target's metadata, so
+Spark can change its schema and write to its main as in any table; readers of the target see neither.
 Publishing adds the stage's snapshots, with their schemas, to the target and moves its main in one
-compare-and-set commit. Pure functions over table metadata; `client.py` calls the catalog.
+compare-and-set commit. Pure functions over table metadata; `client.py` talks to the catalog.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ PROPERTY = "cdc.stage."
 # main and are written into the stage's manifests, so the stage starts this far ahead; 2^63 leaves room
 # for nine million million publishes.
 SEQUENCE_RESERVE = 1_000_000
-# Room for row ids of format v3: ids that compactions may assign meanwhile, as a multiple of the table's rows.
+# Row ids of format v3 kept free for compactions meanwhile, as a multiple of the table's rows.
 ROW_ID_RESERVE_TABLES = 100
 ROW_ID_RESERVE_ROWS = 1_000_000
 # A pin must not be dropped by the table's own `history.expire.max-ref-age-ms`.
@@ -68,13 +68,13 @@ class Stage:
     """One writer's stage of one table.
 
     Attributes:
-        namespace: of the target.
+        namespace: the target's namespace.
         table: the target's name.
         label: names the writer's attempt (`recov_5_1`, `apply_<hex>`); also the name of the pin on the target.
         name: the stage's table name in the namespace `cdc_stage`.
         base_head: the target's head that the stage was made from.
-        target_uuid: a dropped and recreated target has another.
-        base_schema_id: the target's current schema at that time.
+        target_uuid: the target's uuid; a dropped and recreated target has another one.
+        base_schema_id: the target's current schema when the stage was created.
         base_last_column_id: the target's highest column id at that time.
     """
 
@@ -110,12 +110,12 @@ class Stage:
         return cls(**data)
 
     def to_properties(self) -> dict[str, str]:
-        """The table properties of the stage that `from_properties` reads."""
+        """The stage's description as its own table properties store it."""
         return {f"{PROPERTY}{name}": str(value) for name, value in self.to_json().items()}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Stage:
-        """Read a stage back from its table properties. Raises SinkError if they are not those of a stage."""
+        """Read a stage back from its table properties. Raises SinkError if they do not describe a stage."""
         try:
             values: dict[str, Any] = {name: properties[f"{PROPERTY}{name}"] for name in cls.__slots__}
         except KeyError as error:
@@ -126,7 +126,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class StagedCommit:
-    """One commit of a stage, with its summary and the stamp and ledger in it."""
+    """One commit of a stage, with what its summary says."""
 
     snapshot_id: int
     parent_id: int | None
@@ -137,7 +137,7 @@ class StagedCommit:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> StagedCommit:
-        """Read it from a snapshot."""
+        """Read it from a snapshot's summary."""
         summary = summary_of(snapshot)
         return cls(
             snapshot.snapshot_id,
@@ -151,7 +151,7 @@ class StagedCommit:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """What a publish did. `already` is True if the snapshot was on main before (a rerun after a lost answer)."""
+    """The result of a publish. `already` is True if main had the snapshot before (a rerun after a lost answer)."""
 
     target: str
     snapshot_id: int
@@ -172,7 +172,7 @@ def stage_prefix(namespace: str, table: str | None = None) -> str:
 
 
 def own_prefix(name: str) -> str:
-    """The `stage_prefix` of this stage's table; no label contains two underscores in a row."""
+    """The `stage_prefix` of the table that this stage belongs to. No label has two underscores in a row."""
     return name[: name.rfind("__") + 2]
 
 
@@ -197,10 +197,10 @@ def new_stage(target: Table, namespace: str, table: str, label: str) -> Stage:
 
 
 def staged_metadata(source: TableMetadata, stage: Stage) -> TableMetadata:
-    """The first metadata of a stage, made from the target's (or an earlier stage's).
+    """The first metadata of a stage, built from the target's (or an earlier stage's).
 
-    It gets a uuid of its own (catalogs may refuse one uuid twice), an empty metadata log (so that nothing
-    of the target can be trimmed through it), only main as a ref, and room in sequence numbers and row ids.
+    It gets a uuid of its own (catalogs may refuse a uuid twice), and an empty metadata log, so that it cannot trim
+    the target's files. Main is its only ref. Its sequence numbers and row ids start far enough ahead.
     """
     properties = {
         **source.properties,
@@ -241,7 +241,7 @@ def chain_of(staged: TableMetadata, stage: Stage, snapshot_id: int | None = None
 
 
 def check_main(target: TableMetadata, stage: Stage, expected_head: int, *, over_compaction: bool) -> int:
-    """The head to publish over: the expected one or, with `over_compaction`, one with only compactions on top of it.
+    """The head to publish over: the expected one, or, if allowed, one with only compactions on top of it.
 
     Raises StaleHeadError, which names the commits in between, and SinkError if the target was replaced.
     """
@@ -297,14 +297,14 @@ def stale(target: TableMetadata, stage: Stage, expected_head: int) -> StaleHeadE
 
 
 def own_properties(staged: TableMetadata) -> dict[str, str]:
-    """The `cdc.…` properties that the stage's writer set about the rows, without those that describe the stage."""
+    """The properties that the stage's writer set about the rows (`cdc.…`), without those that describe the stage."""
     return {k: v for k, v in staged.properties.items() if k.startswith(OWN) and not k.startswith(PROPERTY)}
 
 
 def plan_publish(
     target: TableMetadata, staged: TableMetadata, stage: Stage, snapshot_id: int, *, properties: Mapping[str, str]
 ) -> Change:
-    """The commit that makes the stage's snapshot `snapshot_id` the target's main (see check_main)."""
+    """The one commit that makes the stage's `snapshot_id` the main of this target (see check_main)."""
     chain = chain_of(staged, stage, snapshot_id)
     _check_layout(target, staged, stage)
     schemas = map_schemas(target, staged, [snapshot.schema_id for snapshot in chain])
@@ -340,14 +340,14 @@ def _check_layout(target: TableMetadata, staged: TableMetadata, stage: Stage) ->
 
 @dataclass(frozen=True, slots=True)
 class SchemaMap:
-    """Schema ids of the stage → those of the target, and the schemas to add first, in order."""
+    """The target's schema id for each of the stage's schema ids, and the schemas to add first, in order."""
 
     ids: Mapping[int | None, int]
     added: tuple[Schema, ...]
 
 
 def map_schemas(target: TableMetadata, staged: TableMetadata, schema_ids: Iterable[int | None]) -> SchemaMap:
-    """Match the stage's schemas to the target's by content: the same id may stand for different schemas."""
+    """Match the stage's schemas to the target's by content, because both may use one id for different schemas."""
     known = list(target.schemas)
     added: list[Schema] = []
     ids: dict[int | None, int] = {}
@@ -355,7 +355,7 @@ def map_schemas(target: TableMetadata, staged: TableMetadata, schema_ids: Iterab
         schema = _schema(staged, old)
         match = next((s for s in known if s == schema and s.identifier_field_ids == schema.identifier_field_ids), None)
         if match is None:
-            # ids continue above the highest, in this order, as a REST catalog's server would assign them
+            # one above the highest, in this order, as a REST catalog's server would assign them too
             match = schema.model_copy(update={"schema_id": max(s.schema_id for s in known) + 1})
             known.append(match)
             added.append(match)
@@ -371,7 +371,7 @@ def _schema(staged: TableMetadata, schema_id: int | None) -> Schema:
 def fit_snapshots(
     target: TableMetadata, chain: list[Snapshot], schema_ids: Mapping[int | None, int], stage: Stage
 ) -> list[Snapshot]:
-    """The stage's snapshots rewritten for the target's metadata: schema ids, row ids and times."""
+    """The stage's snapshots with the target's schema ids, row ids and clock, as its metadata accepts them."""
     if chain and (chain[0].sequence_number or 0) <= last_sequence(target):
         raise _reserve_used("sequence numbers", stage)
     next_row = getattr(target, "next_row_id", None)
@@ -382,7 +382,7 @@ def fit_snapshots(
             if snapshot.first_row_id < next_row:
                 raise _reserve_used("row ids", stage)
             end = snapshot.first_row_id + (snapshot.added_rows or 0)
-            # added-rows is an upper bound in the format; it includes the gap, so that later ids come after ours
+            # the format allows added-rows to be an upper bound; it includes the gap, so that later ids come after ours
             changes["added_rows"], next_row = end - next_row, end
         fitted.append(snapshot.model_copy(update=changes))
     if fitted:

@@ -1,4 +1,4 @@
-"""The client of a pipeline without a sink: every call raises a one-line error."""
+"""The client of a pipeline without a sink: it refuses every call with a one-line error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NoEndpoint:
 
 
 class NoSinkClient:
-    """Has none of the methods of a sink's client: using one raises UsageError."""
+    """Has none of a sink client's methods: using one raises UsageError."""
 
     def __init__(self, endpoint: NoEndpoint) -> None:
         self.where = endpoint.where

@@ -1,7 +1,7 @@
-"""The MySQL source: facts, the watermark, its barriers, and whether a position is still available.
+"""The MySQL source: facts, the watermark and the waits for it, and whether its log is still available.
 
 Every method opens a short connection of its own, so a MySqlSource may be shared by threads. All
-errors are SourceErrors (mysql_errors.py) (errors.py) that say what failed, where, and what to do.
+errors are SourceErrors (errors.py) that say what happened, where, and what to do.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class BinlogSource(Generic[F]):
     """A server with a binary log that a pipeline reads from."""
 
     innodb_tables: ClassVar[str] = "INNODB_TABLES"
-    """The table of information_schema with InnoDB's own numbers."""
+    """The information_schema table that holds InnoDB's own table ids."""
 
     def __init__(self, endpoint: MySqlEndpoint) -> None:
         self.endpoint = endpoint
@@ -104,13 +104,14 @@ class BinlogSource(Generic[F]):
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """A copy with these limits on each call."""
+        """A copy of this source with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
 
-        `quick`: for statements that ask about the server and its tables; without it a read may take as long as a scan.
+        `quick`: a short read timeout, for statements about the server and its tables. Otherwise a read may take as long
+        as a table scan.
         """
         return open_connection(self.endpoint, read_timeout=self.endpoint.quick_read if quick else read_timeout)
 
@@ -121,26 +122,26 @@ class BinlogSource(Generic[F]):
             yield session
 
     def version(self) -> ServerVersion:
-        """The server's version and, by it, its capabilities."""
+        """The server's version, which also tells its capabilities."""
         with self.session() as session:
             return session.version
 
     def identity(self) -> ServerIdentity:
-        """Which server answers now."""
+        """The identity of the server that answers now."""
         with self.session() as session:
             return self._identity(session)
 
     @property
     def replication(self) -> Replication | None:
-        """None for a make whose transactions have other names on other servers."""
+        """None for a make of server on which the same transaction has different names on different servers."""
         return None
 
     def server(self) -> str:
-        """The server's name for itself: its server_uuid, "" where it has none."""
+        """The server's own name: its server_uuid, or "" if it has none."""
         return self.identity().server_uuid
 
     def facts(self) -> F:
-        """What diagnosis needs to know of the server; a few cheap statements, nothing is changed.
+        """What diagnosis needs to know about the server. Runs a few cheap statements and changes nothing.
 
         Raises SourceSettingError, which says what to write, if the server is not of the make that the pipeline names.
         """
@@ -154,7 +155,7 @@ class BinlogSource(Generic[F]):
             return self._common(session)
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> F:
-        """The server's facts, with what its log holds at a stored `position` and what it does not log of `tables`."""
+        """The server's facts, plus what its log holds at `position` and which changes of `tables` it does not log."""
         place = place_in_binlog(position)
         with self.session() as session:
             self._check_make(session)
@@ -175,7 +176,7 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def _facts(self, session: Session) -> F:
-        """The facts of this make of server."""
+        """The facts, including those that only this make of server has."""
         raise NotImplementedError
 
     def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
@@ -257,14 +258,14 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
-        """The start of the first file after the position's, and the transactions before it; or `now`. SourceError."""
+        """W at the start of the first file after the position's; the rest as in `now`. Raises SourceError."""
         raise NotImplementedError
 
     def init_statement(self, watermark: Watermark) -> str:
         """ONE SET statement for each reading connection (Spark's sessionInitStatement), INV 9.
 
-        It pins isolation, time zone and sql_mode, and it fails when the connection reaches another server than W's, or
-        one that does not show all of W yet.
+        It pins isolation, time zone and sql_mode. It fails if the connection reaches another server than W's, or a
+        server that does not show all of W yet.
         """
         raise NotImplementedError
 
@@ -376,7 +377,7 @@ class BinlogSource(Generic[F]):
             return read_grants(session)
 
     def hold_owner(self, label: str) -> int | None:
-        """The connection id that holds `label` now, or None: how another process checks a hold."""
+        """The id of the connection that holds `label` now, or None. Lets another process check a hold."""
         with self.session() as session:
             return hold_owner(session, label)
 
@@ -386,7 +387,7 @@ class BinlogSource(Generic[F]):
 
     @contextmanager
     def held(self, label: str, limits: HoldLimits | None = None) -> Iterator[Hold]:
-        """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
+        """A hold that a thread of this process keeps until the block ends. It never raises: read its `state`."""
         with run_hold(self.hold(label, limits)) as hold:
             yield hold
 
@@ -435,7 +436,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
         """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.
 
-        Without GTID the rotation has already waited, so only the server is checked.
+        Without GTIDs the rotation has already waited, so only the server's identity is checked.
         Raises DeadlineError, or WrongServerError when this is another server.
         """
         deadline = time.monotonic() + timeout
@@ -476,7 +477,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
 
     @property
     def replication(self) -> MySqlReplication:
-        """This server among those that replicate from each other."""
+        """This server as one of several that replicate from each other."""
         return MySqlReplication(self)
 
     def _check_make(self, session: Session) -> None:

@@ -21,7 +21,7 @@ _TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word as it was written, a `name` without its backquotes, a literal's value, or a group of tokens.
+    """A word as written, a `name` without its backquotes, the value of a literal, or a group of tokens.
 
     `kind` is word, name, text, punct or group.
     """
@@ -89,7 +89,7 @@ def _grouped(flat: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def parts(sequence: Sequence[Token]) -> list[tuple[Token, ...]]:
-    """The runs between commas."""
+    """The tokens split at commas."""
     pieces: list[list[Token]] = [[]]
     for token in sequence:
         if token.is_punct(","):

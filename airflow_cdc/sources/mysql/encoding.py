@@ -56,7 +56,7 @@ def _text(columns: Sequence[Column], pieces_of: Mapping[str, _Pieces]) -> str:
         type_of(column)  # raises an error that names an unknown type
         first, *rest = pieces_of[words_of(column).data_type](column, quote_ident(column.name))
         pieces += [f"IFNULL({first}, {_NULL})" if column.nullable else first, *rest]
-    # one binary argument makes the whole text binary: no collations to reconcile, no character set conversion
+    # one binary argument makes the whole text binary, so no collations clash and no character set is converted
     return f"CONCAT_WS(_binary'|', {', '.join(pieces)})"
 
 
@@ -174,7 +174,7 @@ def bounds_sql(table: Table) -> str:
 
 
 class MySqlRows(RowSql):
-    """Rows in MySQL's SQL."""
+    """The row expressions of a comparison, in MySQL's SQL."""
 
     quote_ident = staticmethod(quote_ident)
     key_text = staticmethod(key_text)
@@ -192,7 +192,7 @@ class MySqlRows(RowSql):
         return f"DATE'{value:%Y-%m-%d}'" if isinstance(value, dt.date) else sql_literal(value)
 
     def operand(self, column: Column) -> str:
-        """A YEAR as a number: compared as a YEAR, 20 would be 2020."""
+        """The column to compare; a YEAR as a number, because as a YEAR 20 would mean 2020."""
         name = quote_ident(column.name)
         return f"({name} + 0)" if words_of(column).data_type == "year" else name
 
@@ -220,7 +220,7 @@ def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part
 
 
 def keys_sql(table: Table, keys: Iterable[str]) -> str:
-    """(key_text, h) of the rows with these key texts, found by the key's index (keyless: by a scan).
+    """(key_text, h) of the rows with these key texts, found through the key's index (keyless: by a scan).
 
     Under a case-insensitive collation it may return other keys too, so check key_text.
     """

@@ -52,14 +52,14 @@ class EventAtPosition:
 
     @property
     def read_to_the_end(self) -> bool:
-        """True if no transaction follows in this file."""
+        """True if no further transaction follows in this file."""
         passing = {"format_desc", "previous_gtids", "gtid_list", "binlog_checkpoint", "rotate", "stop"}
         return self.place is EventBoundary.BOUNDARY and all(event.lower() in passing for event in self.events)
 
 
 @runtime_checkable
 class InBinlog(Protocol):
-    """A position that also names a place in a binlog file, as MySQL's and MariaDB's do."""
+    """A position that includes a place in a binlog file, as MySQL's and MariaDB's do."""
 
     @property
     def file(self) -> str: ...
@@ -79,7 +79,7 @@ def place_in_binlog(position: Position | None) -> BinlogPosition | None:
 
 
 def may_be_on(position: InBinlog, server_id: int) -> bool:
-    """False when the position names another server. Right after a snapshot it names none."""
+    """False if the position names another server. Right after a snapshot a position names no server."""
     return position.server_id is None or position.server_id == server_id
 
 
@@ -192,7 +192,7 @@ class MySqlFacts(BinlogFacts):
 
     Attributes:
         gtid_owned: transactions under way, read before `gtid_executed`.
-        xa: its XA transactions; None where they were not asked for.
+        xa: its XA transactions; None if they were not read.
     """
 
     gtid_executed: GtidSet | None

@@ -24,7 +24,7 @@ class Grant:
     revoked: bool = False
 
     def reaches(self, schema: str, table: str) -> bool:
-        """True when the scope includes this table; "" stands for every schema or table."""
+        """True if the scope includes this table; "" means every schema or table."""
         if self.scope == "*.*":
             return True
         own_schema, _, own_table = self.scope.partition(".")
@@ -56,7 +56,7 @@ class Grants:
     for_keyless: tuple[str, ...] = ("LOCK TABLES",)
 
     def has(self, privilege: str, schema: str = "", table: str = "") -> bool:
-        """True when the user holds `privilege` globally, or on the schema or table given."""
+        """True if the user holds `privilege` globally, or on the given schema or table."""
         wanted = privilege.upper()
         granted = False
         for grant in self.items:
@@ -70,7 +70,7 @@ class Grants:
     def missing(
         self, tables: Iterable[str], *, gtid: bool, hold: bool = True, keyless: Iterable[str] = ()
     ) -> tuple[Need, ...]:
-        """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: those without a key."""
+        """Privileges missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: without a key."""
         needs = [Need("SELECT", table, "read the table") for table in tables]
         exactly = "read a table without a key at one exact position"
         needs += [Need(privilege, table, exactly) for table in keyless for privilege in self.for_keyless]
@@ -107,7 +107,7 @@ MARIADB_NEEDS: Final[tuple[Need, ...]] = (
 
 
 def read_grants(session: Session) -> Grants:
-    """The grants of the connected user with its active roles. Raises SourceError."""
+    """The grants of the connected user, active roles included. Raises SourceError."""
     who = session.row("SELECT CURRENT_USER() AS user, CURRENT_ROLE() AS roles", doing="read the user's roles")
     roles = str(who["roles"] or "NONE")
     using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"

@@ -4,7 +4,7 @@ The lock lives as long as its connection, so the connection has a short wait_tim
 its owner dies. The owner asks each second whether anybody waits for the global read lock, and if so
 releases at once: hold → ALTER waits → a backup's FLUSH TABLES WITH READ LOCK waits → every UPDATE waits.
 
-A hold that is refused, lost or not supported is a value, not an exception: the recovery goes on and
+A hold that is refused, lost or not supported is a value, not an exception: the recovery goes on, and
 checks the watermark and the table definitions again instead.
 """
 
@@ -153,7 +153,7 @@ def hold_name(label: str) -> str:
 
 
 def hold_owner(session: Session, label: str) -> int | None:
-    """The connection id that holds `label` now, or None: how a step in another process checks a hold."""
+    """The id of the connection that holds `label` now, or None. A step in another process checks a hold with it."""
     row = session.row("SELECT IS_USED_LOCK(%s) AS owner", (hold_name(label),), doing="look for the hold")
     return None if row["owner"] is None else int(row["owner"])
 
@@ -193,6 +193,6 @@ def _waiting(session: Session) -> list[tuple[str, WaitingStatement]]:
 
 
 def _statement(row: dict[str, Any]) -> WaitingStatement:
-    # the first words only: a statement can hold values and passwords
+    # only the first words, because a statement can hold values and passwords
     words = " ".join(str(row["Info"] or "").split()[:3])
     return WaitingStatement(int(row["Id"]), str(row["User"]), int(row["Time"] or 0), words[:80])

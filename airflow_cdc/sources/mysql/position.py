@@ -1,4 +1,4 @@
-"""Positions in a MySQL server's log: a place in a binlog file, and where a reader stands."""
+"""Positions in a MySQL server's log: a place in a binlog file, and the position of a reader."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BinlogPosition:
 
     @classmethod
     def parse(cls, text: str) -> BinlogPosition:
-        """Read `file:pos`, the form that str() prints."""
+        """Parse `file:pos`, the form that str() prints."""
         file, _, pos = text.strip().rpartition(":")
         if not pos.isascii() or not pos.isdigit():
             raise PositionError(f"{text!r} is not a binlog position", todo="Expected file:pos.")
@@ -54,7 +54,7 @@ class BinlogPosition:
         return int(self.file.rpartition(".")[2])
 
     def comparable(self, other: BinlogPosition) -> bool:
-        """True when both are in one series of files, so that they can be ordered."""
+        """True if both are in one series of files, so that they can be ordered."""
         return self.base == other.base
 
     def __lt__(self, other: BinlogPosition) -> bool:
@@ -71,7 +71,7 @@ def file_after(files: Iterable[str], file: str) -> str | None:
 
 
 def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
-    """What a move from one binlog position to another skips and repeats, in words."""
+    """A sentence that says what a move from `old` to `new` skips or repeats."""
     if not old.comparable(new):
         return f"from {old} to {new}, which cannot be compared"
     verb = "skips" if new > old else "repeats"
@@ -80,7 +80,7 @@ def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MySqlPosition:
-    """Where a reader of a MySQL server's log stands.
+    """The position of a reader of a MySQL server's log.
 
     On a GTID server `gtids` is the full set and alone counts (INV 7). Elsewhere it is None; file and position count.
     `server_id` is the server whose files these are; None if it is not known, as right after a snapshot. If only the set
@@ -122,7 +122,7 @@ class MySqlPosition:
         return other.place <= self.place
 
     def may_be_on(self, server_id: int | None) -> bool:
-        """False when the position is known to be in another server's files."""
+        """False if the position is known to be in another server's files."""
         return self.server_id is None or server_id is None or self.server_id == server_id
 
     def to_json(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class MySqlPosition:
 
 
 def mysql_position(position: Position) -> MySqlPosition:
-    """The position as MySQL's. Raises PositionError for one of another kind of source."""
+    """`position` as a MySqlPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, MySqlPosition):
         raise PositionError(f"{position} is a position of a {position.kind} source, not of MySQL")
     return position

@@ -34,7 +34,7 @@ _HOUR_S: Final = 3600
 
 
 def inspect_position(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> EventAtPosition | None:
-    """What the log holds at a position. None: the file is gone, ends before it, or must not be read by this user."""
+    """What the log holds at a position. None: the file is gone or ends before it, or the user may not read it."""
     sizes = {file.name: file.size for file in files}
     if position.file not in sizes or position.pos > sizes[position.file]:
         return None
@@ -61,7 +61,7 @@ def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[
 def _place(
     position: BinlogPosition, size: int, events: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
 ) -> EventBoundary:
-    """Whether an event begins at the position; `events` are those shown from it on, `after` from one byte further.
+    """Whether an event begins at the position; `events` are shown from there on, `after` from one byte further.
 
     Bytes inside an event can look like one: then the place that the server shows for it, or for the next, is another.
     For a place inside the events at a file's head, a server shows the next event as if it began right there: 8.0.15
@@ -129,13 +129,13 @@ def _limited_by_size(session: Session) -> bool:
 
 
 def max_file_size(session: Session) -> int:
-    """max_binlog_size in bytes: a file is rotated when it is larger."""
+    """max_binlog_size in bytes: the server rotates a file that is larger."""
     row = session.row("SELECT @@GLOBAL.max_binlog_size AS size", doing="read max_binlog_size")
     return int(row["size"])
 
 
 def timed_files(endpoint: MySqlEndpoint, files: Sequence[BinlogFile], newest: int) -> tuple[LogFile, ...]:
-    """The newest files with the time each began; one short connection per file."""
+    """The newest files with the time each was created; one short connection per file."""
     return tuple(LogFile(file.name, file.size, began(endpoint, file.name)) for file in files[-newest:])
 
 
@@ -155,7 +155,7 @@ def began(endpoint: MySqlEndpoint, file: str) -> float | None:
         return None
     finally:
         with suppress(pymysql.MySQLError, OSError):
-            _inside(connection)._force_close()  # noqa: SLF001 - COM_QUIT would wait behind the dump
+            _inside(connection)._force_close()  # noqa: SLF001 - COM_QUIT would wait until the dump ends
 
 
 def _first_event(connection: Connection[Any], file: str) -> float | None:
@@ -179,7 +179,7 @@ def _inside(connection: Connection[Any]) -> Any:
 
 
 def seen_replicas(session: Session) -> tuple[str, ...]:
-    """Servers that replicate from this one now, "server 2 at host:port (uuid)"; () where the user may not ask."""
+    """Servers that replicate from this one now, as "server 2 at host:port (uuid)"; () if the user may not ask."""
     new = session.version.can(Capability.SHOW_REPLICA_STATUS)
     try:
         rows = session.rows("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS", doing="list the replicas")

@@ -73,7 +73,7 @@ def position_ahead(case: MySqlCase) -> Evidence | None:
     if not stored:
         return file_evidence(case)
     unseen = stored - source.executed
-    lost_its_own = source.server_uuid in unseen.uuids  # a promoted replica would lack another server's
+    lost_its_own = source.server_uuid in unseen.uuids  # a promoted replica would lack transactions of another server
     more = gtid_evidence(case, stored, executed=source.executed, unseen=unseen)
     return {**file_evidence(case), **more} if lost_its_own else None
 

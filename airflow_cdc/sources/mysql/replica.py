@@ -66,7 +66,7 @@ def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
 
 
 class MySqlReplication:
-    """A MySQL server among those that replicate from each other (core/ports.Replication)."""
+    """One of several MySQL servers that replicate from each other (core.ports.source.Replication)."""
 
     def __init__(self, source: MySqlSource) -> None:
         self._source = source
@@ -86,7 +86,7 @@ class MySqlReplication:
         return standing_faults(self.facts(conn_id))
 
     def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
-        """Why a connector that has read `stored` of `source` cannot read on here; () if it can. Raises SourceError."""
+        """Why a connector that has read `stored` of `source` cannot continue here; () if it can. Raises SourceError."""
         if not isinstance(source, MySqlFacts):
             raise SourceError(f"{source.address} is no MySQL server", where=self._source.where)
         return faults(self.facts(conn_id), source, gtid_set(stored))
@@ -96,7 +96,7 @@ class MySqlReplication:
         return GtidSet.parse(text)
 
     def read_by(self, position: Position | None, end: Position | None = None) -> GtidSet | None:
-        """What a connector at `position` has read; None if no set says so.
+        """The transactions that a connector at `position` has read; None if the position has no set.
 
         A DDL's GTID enters the committed set only with the next transaction, which an idle replica never has. But an
         offset at or past `end` (log_end(), read before the offset) includes everything before that end.
@@ -132,10 +132,10 @@ class MySqlReplication:
             return MySqlPosition(_names(session)[0], START_OF_FILE, gtid_set(read))
 
     def after(self, read: Transactions) -> MySqlPosition:
-        """The start of the newest file such that `read` includes everything before it.
+        """A start position for a connector that has read `read`: the newest file with only such transactions before it.
 
-        By GTID a connector asks for the set alone, so this is only what people and forecasts see. If the user must not
-        look into the server's files, it is the oldest file. Raises SourceError.
+        A connector with GTIDs sends only the set, so file and position matter only to people and forecasts. If we may
+        not read the server's files, it is the oldest file. Raises SourceError.
         """
         gtids = gtid_set(read)
         with self._source.session() as session:
@@ -149,14 +149,14 @@ class MySqlReplication:
 
 
 def gtid_set(transactions: Transactions) -> GtidSet:
-    """The transactions as MySQL's. Raises PositionError for those of another kind of source."""
+    """`transactions` as a GtidSet. Raises PositionError for those of another kind of source."""
     if not isinstance(transactions, GtidSet):
         raise PositionError(f"{transactions} are transactions of another kind of source than MySQL")
     return transactions
 
 
 def _names(session: Session) -> list[str]:
-    """The server's log files, oldest first. Raises SourceError where there is none."""
+    """The names of the server's log files, oldest first. Raises SourceError if there are none."""
     names = [file.name for file in list_binlog_files(session)]
     if not names:
         raise SourceError("the server has no binlog file", where=session.where, todo="Start it with --log-bin.")
@@ -164,7 +164,7 @@ def _names(session: Session) -> list[str]:
 
 
 def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
-    """The start of the first file after `file`, with the transactions before it; else `now`.
+    """The start of the first file after `file`, with the transactions before it; the rest of W as in `now`.
 
     Raises SourceError if no file follows, or if the transactions before it cannot be read.
     """
@@ -202,7 +202,7 @@ def _skipped(session: Session) -> tuple[str, ...]:
 
 
 def _variables(session: Session, *names: str) -> dict[str, str]:
-    """Those of the variables that the server has, with their values."""
+    """Values of those variables that the server has."""
     marks = ", ".join(["%s"] * len(names))
     rows = session.rows(
         f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", names, doing="read the replica's settings"

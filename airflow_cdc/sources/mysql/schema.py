@@ -49,8 +49,8 @@ _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a", "t": "\t"}
 def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, Table]:
     """Definitions of "schema.table" names as the server has them now; a name that has no table is left out.
 
-    The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX, which is
-    also the one that Debezium takes. Raises SourceError if the server refuses.
+    The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX; Debezium
+    chooses the same one. Raises SourceError if the server refuses.
     """
     wanted = [_split(name) for name in tables]
     if not wanted:
@@ -83,7 +83,7 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
             condition, values = _named(wanted)
             cursor.execute(_DEFAULTS.format(tables=condition), values)
             for row in cursor.fetchall():
-                none = row["value"] is None or (mariadb and row["value"] == "NULL")  # it puts text in quotes
+                none = row["value"] is None or (mariadb and row["value"] == "NULL")  # MariaDB quotes texts
                 defaults.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
                     None if none else _text(row["value"])
                 )

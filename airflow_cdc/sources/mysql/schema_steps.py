@@ -1,4 +1,4 @@
-"""DDL judged statement by statement, each against the definition before it (INV 30).
+"""Judge DDL statement by statement, each against the definition before it (INV 30).
 
 The net effect only says where a table ended up. It shows no trace of a default that was given to old rows and then
 dropped, of two columns with swapped names, or of decimal places that were cut off and added again.
@@ -23,7 +23,7 @@ _NO_CLOCKS = frozenset({*TEXTS, *INTEGERS, "decimal"})
 
 
 def judge_ddl(stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
-    """See decisions.apply.ddl.JudgeDdl."""
+    """Implements decisions.apply.ddl.JudgeDdl."""
     if stored is None:
         check_harmless(statements, now)
         return None

@@ -1,4 +1,4 @@
-"""Reading positions, waiting for visibility and judging availability, on an open MySQL session."""
+"""Read positions, wait for visibility and judge availability on an open MySQL session."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def list_binlog_files(session: Session) -> tuple[BinlogFile, ...]:
 
 
 def log_status_statement(session: Session) -> str:
-    """What this server calls the statement that shows its log's position, and which fields the answer lacks."""
+    """The statement that shows the log's position and filters, by its name on this server."""
     new = session.version.can(Capability.SHOW_BINARY_LOG_STATUS)
     return "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
 
@@ -155,7 +155,7 @@ def rotated_point(session: Session) -> Status:
 
 
 def start_if_empty(session: Session, position: BinlogPosition) -> BinlogPosition:
-    """The start of the file when it holds nothing but its header, else `position`.
+    """The start of the file if the file holds only its header, else `position`.
 
     A connector that has read everything is at 4 in a fresh file, and stays there on a quiet server: a wait for it
     to pass the header would never end. Without the privilege the position is returned unchanged.
@@ -226,7 +226,7 @@ def wait_for_xa(session: Session, timeout: float) -> None:
 
 
 def _preparing(session: Session) -> frozenset[XaTransaction]:
-    """XA PREPARE statements under way: they are logged a moment before XA RECOVER lists them."""
+    """XA PREPARE statements under way, which are logged a moment before XA RECOVER lists them."""
     used = session.row("SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'", doing="read the XA counter")
     if not int(used["Value"]):
         return frozenset()

@@ -28,8 +28,8 @@ _SSL_MODES: Final[dict[str, tuple[bool, bool]]] = {
 
 # Every reading session has the same settings, whatever the server's own are:
 # - sql_mode '': PAD_CHAR_TO_FULL_LENGTH would pad values, ANSI_QUOTES and NO_BACKSLASH_ESCAPES change literals
-# - max_execution_time 0: a global limit would cut a long scan
-# - net_write_timeout: a reader that is busy writing must not be cut off
+# - max_execution_time 0: a global limit would stop a long scan
+# - net_write_timeout: a reader that is busy writing must not be disconnected
 SESSION_PINS: Final[tuple[str, ...]] = (
     "@@SESSION.transaction_isolation = 'REPEATABLE-READ'",
     "@@SESSION.time_zone = '+00:00'",
@@ -120,7 +120,7 @@ class Session:
         raise SourceError(f"could not {doing}: the server returned an empty answer", where=self.where)
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
-        """Run a statement without a result."""
+        """Run a statement that returns no rows."""
         self.rows(sql, args, doing=doing)
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Session:
 
 
 def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
-    """Connect: utf8mb4, autocommit, the session pins. Raises SourceError naming what is wrong."""
+    """Connect with utf8mb4, autocommit and the session pins. Raises SourceError naming what is wrong."""
     options = _tls_options(endpoint)
     try:
         connection = pymysql.connect(
@@ -155,7 +155,7 @@ def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = Non
 
 @contextmanager
 def open_session(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Iterator[Session]:
-    """A session for one short task, closed at the end; its answers must come within the endpoint's `quick_read`."""
+    """A session for one short task, closed at the end. `read_timeout`: by default the endpoint's `quick_read`."""
     connection = open_connection(endpoint, read_timeout=read_timeout or endpoint.quick_read)
     session = Session(connection, endpoint.where)
     try:
@@ -165,7 +165,7 @@ def open_session(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) 
 
 
 def session_pins(version: ServerVersion) -> tuple[str, ...]:
-    """The assignments that every reading session makes first."""
+    """The SET assignments with which every reading session starts."""
     return _MARIADB_PINS if version.mariadb else SESSION_PINS
 
 
@@ -202,7 +202,7 @@ def _tls_options(endpoint: MySqlEndpoint) -> dict[str, Any]:
 def _tls_context(options: Mapping[str, Any], verify: bool, identity: bool, *, where: str) -> tls.SSLContext:
     try:
         context = tls.create_default_context(cafile=options.get("ca"))
-        # MySQL's own generated certificates lack extensions that the strict check demands
+        # certificates that MySQL generates itself lack extensions that the strict check requires
         context.verify_flags &= ~tls.VERIFY_X509_STRICT
         context.check_hostname = identity
         context.verify_mode = tls.CERT_REQUIRED if verify else tls.CERT_NONE

@@ -1,6 +1,6 @@
 """MySQL's types: their logical types, and how values are read so that both JDBC drivers return them unchanged.
 
-Everything here is text for MySQL; nothing is executed.
+This module only writes SQL for MySQL; it executes nothing.
 
 Invalid dates (0000-00-00, 2020-02-31, year 0) are NULL in a nullable column and the epoch in a NOT NULL one:
 that is what Debezium emits, and later an epoch in an event cannot be told from a real one.
@@ -44,7 +44,7 @@ SPATIAL = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
     "geomcollection", "geometrycollection",
 )  # fmt: skip
-JDBC_DECIMAL_DIGITS = 38  # a DECIMAL with more is read as text
+JDBC_DECIMAL_DIGITS = 38  # a DECIMAL with more digits is read as text
 _PARENTHESES = re.compile(r"\([^)]*\)")
 _UTF8 = "CHAR CHARACTER SET utf8mb4"
 
@@ -53,8 +53,8 @@ _UTF8 = "CHAR CHARACTER SET utf8mb4"
 class MySqlWords:
     """MySQL's description of a column's type.
 
-    Lengths are in characters (`char_length`) and bytes (`byte_length`), `fsp` in digits of a second. `expression` is the
-    text of a generated column; `labels` are those of ENUM and SET, in order.
+    Lengths are in characters (`char_length`) and bytes (`byte_length`); `fsp` is the number of fractional digits of a
+    second. `expression` is the text of a generated column's expression; `labels` are those of ENUM and SET, in order.
     """
 
     data_type: str
@@ -148,7 +148,7 @@ def with_zones(columns: Iterable[Column]) -> tuple[Column, ...]:
 class MySqlType:
     """One row of the table: the types with these names.
 
-    `logical(words)` says what a value is; `read(words, c)` is the MySQL expression over the quoted column `c`.
+    `logical(words)` gives the logical type; `read(words, c)` is the MySQL expression over the quoted column `c`.
     """
 
     names: tuple[str, ...]
@@ -172,7 +172,7 @@ def _integer(words: MySqlWords) -> LogicalType:
 
 
 def _read_integer(words: MySqlWords, c: str) -> str:
-    # TINYINT(1) arrives as a boolean and unsigned types overflow in some drivers: one wide type for all
+    # some drivers return TINYINT(1) as a boolean or overflow on unsigned types, so all are cast to one wide type
     wide = words.data_type == "bigint" and words.unsigned
     return f"CAST({c} AS DECIMAL(20,0))" if wide else f"CAST({c} AS SIGNED)"
 
@@ -209,7 +209,7 @@ def time_micros(c: str) -> str:
 
 
 def _read_text(words: MySqlWords, c: str) -> str:
-    # CONVERT also keeps the driver from reporting CHAR(n), which Spark would pad
+    # CONVERT also keeps the driver from reporting CHAR(n), which Spark would pad with blanks
     text = f"CONVERT({c} USING utf8mb4)"
     return f"RTRIM({text})" if words.data_type == "char" else text
 
@@ -219,7 +219,7 @@ def _read_label(_words: MySqlWords, c: str) -> str:
 
 
 def _read_spatial(_words: MySqlWords, c: str) -> str:
-    return f"CAST({c} AS BINARY)"  # 4 bytes of SRID, then WKB as it is stored: no axis is swapped
+    return f"CAST({c} AS BINARY)"  # 4 bytes of SRID, then the stored WKB, with no axes swapped
 
 
 def _always(kind: LogicalType) -> Callable[[MySqlWords], LogicalType]:

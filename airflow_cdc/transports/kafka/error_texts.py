@@ -1,4 +1,4 @@
-"""Errors from Kafka's brokers and clients, as a connector that writes to them reports them."""
+"""Error messages of Kafka's brokers and clients, as a connector that writes to them reports them."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
 
 def keys(name: str, _answers: Answers) -> Sequence[Key]:
-    """The keys below `transport` in pipelines.yaml."""
+    """The keys under `transport`."""
     return (Key("conn_id", f"{name}_kafka"),)
 
 
 def connections(name: str, answers: Answers) -> Sequence[NewConnection]:
-    """The Airflow connection to the brokers."""
+    """The brokers' connection."""
     extra = json.dumps({"bootstrap.servers": answers["kafka"]})
     return (NewConnection(f"{name}_kafka", "cdc_kafka", extra=extra),)
 
