@@ -21,8 +21,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 jars: setup ## fetch the real servers and jars into the cache (by checksum; offline afterwards)
 	$(BIN)/python -m stack fetch
 
-demo: setup ## the main job on real servers from nothing (KEEP=1 leaves it running, ROWS=200000)
-	$(BIN)/python -m demo --rows $(ROWS) $(if $(KEEP),--keep)
+demo: setup ## the main job on real servers from nothing (KEEP=1 leaves it running, ROWS=200000, SOURCE=mariadb|postgres)
+	$(BIN)/python -m demo --rows $(ROWS) $(if $(SOURCE),--source $(SOURCE)) $(if $(KEEP),--keep)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .

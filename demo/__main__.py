@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from demo.makes import MAKES
 from demo.show import Show
 from demo.story import fill_and_connect, tell
 from demo.world import World, airflow_settings
@@ -29,7 +30,7 @@ def main() -> int:
 
     def begin(stack: Stack) -> None:
         world = World(stack.folder, stack)
-        up = f"MySQL {world.mysql.version}, Kafka and Connect with Debezium are up, Airflow is starting"
+        up = f"{world.shop.title} {world.shop.server.version}, Kafka and Connect with Debezium are up, Airflow is starting"
         show.line(up, time.monotonic() - began)
         fill_and_connect(world, show, arguments.rows)
 
@@ -37,9 +38,16 @@ def main() -> int:
         _clean()
         # the story asks nobody and watches nothing, so only who keeps the servers needs the triggerer
         settings = partial(airflow_settings, deferring=arguments.keep)
+        make = MAKES[arguments.source]
         # the peer is to have what it has elsewhere, so Connect runs with the options that Kafka ships
         with cluster.start(
-            FOLDER, keep=arguments.keep, airflow_settings=settings, meanwhile=begin, connect_java=connect.AS_SHIPPED
+            FOLDER,
+            make.services,
+            keep=arguments.keep,
+            airflow_settings=settings,
+            meanwhile=begin,
+            connect_java=connect.AS_SHIPPED,
+            **make.servers(),
         ) as stack:
             world, airflow = World(stack.folder, stack), _there(stack.airflow)
             show.line("Airflow is up", stack.seconds["ready"])
@@ -65,6 +73,7 @@ def _there(airflow: AirflowServer | None) -> AirflowServer:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000, help="rows in all tables together")
+    parser.add_argument("--source", choices=sorted(MAKES), default="mysql", help="what the shop is kept in")
     parser.add_argument("--keep", action="store_true", help="leave the servers running and print their addresses")
     return parser.parse_args()
 

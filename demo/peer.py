@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
-import pymysql
 from kafka import KafkaConsumer, TopicPartition
 
 from stack.shop.dataset import SCHEMA
+
+if TYPE_CHECKING:
+    from demo.make import Make
 
 # the events table has no key, so its topic can't be folded; all_types is small
 KEYED = {"customers": ("code",), "orders": ("id",), "order_items": ("order_id", "line"), "all_types": ("id",)}
 
 
-def ghosts(bootstrap: str, mysql: Mapping[str, Any], prefix: str = "peer") -> dict[str, int]:
+def ghosts(bootstrap: str, shop: Make, prefix: str = "peer") -> dict[str, int]:
     """Table → keys that live in the topic and not in the source. Call it with the writer stopped and drained."""
     return {
-        table: len(_live_keys(bootstrap, f"{prefix}.{SCHEMA}.{table}", key) - _source_keys(mysql, table, key))
+        table: len(_live_keys(bootstrap, f"{prefix}.{SCHEMA}.{table}", key) - shop.keys(table, key))
         for table, key in KEYED.items()
     }
 
@@ -58,9 +59,3 @@ def _key(raw: bytes, names: tuple[str, ...]) -> tuple[str, ...]:
     key = json.loads(raw)
     payload = key.get("payload", key)
     return tuple(str(payload[name]) for name in names)
-
-
-def _source_keys(mysql: Mapping[str, Any], table: str, key: tuple[str, ...]) -> set[tuple[str, ...]]:
-    with pymysql.connect(**dict(mysql), charset="utf8mb4") as connection, connection.cursor() as cursor:
-        cursor.execute(f"SELECT {', '.join(key)} FROM {SCHEMA}.{table}")
-        return {tuple(str(value) for value in row) for row in cursor.fetchall()}

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+QUOTED = 600  # characters
 _DONE = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
 _MARKS = {"success": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]–[/]", "upstream_failed": "[red]·[/]"}
 
@@ -31,7 +32,9 @@ class Show:
         self.console.print(f"[red]✗ {escape(text)}[/]", markup=True)
 
     def quote(self, text: str) -> None:
-        self.console.print(f"  [red]{escape(text[:600])}[/]", soft_wrap=True)
+        """What a system says, its long middle left out: the reason stands at the end."""
+        said = text if len(text) <= QUOTED else f"{text[: QUOTED // 2]} … {text[-QUOTED // 2 :]}"
+        self.console.print(f"  [red]{escape(said)}[/]", soft_wrap=True)
 
     def bar(self) -> Progress:
         """A progress bar over the tasks of a run."""
@@ -55,10 +58,10 @@ class Show:
 
     def addresses(self, world: Any, airflow: Any) -> None:
         """Where everything is, for a demo that is kept running."""
-        server = world.mysql
+        server = world.shop.server
         self.title("left running: python -m stack down --dir build/demo ends it")
         self.line(f"Airflow  {airflow.url}  user {airflow.user}, password in {airflow.home}/passwords.json")
-        self.line(f"MySQL    {server.host}:{server.port}, passwords in {world.folder}/stack.json")
+        self.line(f"{world.shop.title:<8} {server.host}:{server.port}, passwords in {world.folder}/stack.json")
         self.line(f"Connect  {world.stack.connect.url}")
         self.line(f"Kafka    {world.bootstrap}")
 

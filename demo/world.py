@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from demo.makes import shop_on
 from stack import connections, jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
@@ -20,6 +21,9 @@ from stack.errors import StackError, log_tail
 from stack.mysql import MySqlServer
 from stack.process import end, spawn
 from stack.shop.dataset import CATALOG, SCHEMA, TABLES
+
+if TYPE_CHECKING:
+    from demo.make import Make
 
 PIPELINE = "shop"
 NAMESPACE = "shop"
@@ -46,9 +50,14 @@ class World:
         return self.stack.mysql["mysql"]
 
     @property
+    def shop(self) -> Make:
+        """The shop on the database, whatever its make."""
+        return shop_on(self.stack)
+
+    @property
     def admin(self) -> dict[str, Any]:
-        """PyMySQL's arguments for the server's root."""
-        server = self.mysql
+        """The address and the administrator's login, as PyMySQL and psycopg take them."""
+        server = self.shop.server
         return {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
 
     @property
@@ -62,10 +71,15 @@ class World:
     def bootstrap(self) -> str:
         return self.stack.kafka.bootstrap if self.stack.kafka else ""
 
+    @property
+    def conn_id(self) -> str:
+        """The source's Airflow connection."""
+        return f"shop_{self.shop.kind}"
+
     def connections(self) -> dict[str, str]:
         """The Airflow connections of the pipeline, as the environment variables that define them."""
         made = {
-            "shop_mysql": connections.to_mysql(self.mysql),
+            self.conn_id: self.shop.connection(),
             "shop_connect": connections.to_connect(self.stack.connect.url if self.stack.connect else ""),
             "shop_kafka": connections.to_kafka(self.bootstrap),
             CATALOG: connections.to_lake(self.lake),
@@ -88,7 +102,12 @@ class World:
         """pipelines.yaml of the demo."""
         path = self.folder / "pipelines.yaml"
         pipeline = {
-            "source": {"kind": "mysql", "conn_id": "shop_mysql", "tables": [f"{SCHEMA}.{table}" for table in TABLES]},
+            "source": {
+                "kind": self.shop.kind,
+                "conn_id": self.conn_id,
+                "tables": [f"{SCHEMA}.{table}" for table in TABLES],
+                **self.shop.source(),
+            },
             "connector": {"kind": "debezium", "conn_id": "shop_connect", "name": "shop"},
             "transport": {"kind": "kafka", "conn_id": "shop_kafka"},
             "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": NAMESPACE, "writer": "cdc_apply"},
@@ -110,16 +129,16 @@ def airflow_settings(stack: Stack, *, deferring: bool = True) -> AirflowSettings
 
 
 @contextmanager
-def writer(world: World, module: str = "stack.shop.writer", *arguments: str) -> Iterator[Path]:
+def writer(world: World, module: str = "", *arguments: str) -> Iterator[Path]:
     """A writer as a process of its own, ended with this block, or with this process; yields the file it counts in.
 
-    Raises StackError if it ended before. `module` is run with a settings file, the file to count in, and `arguments`.
+    Raises StackError if it ended before. `module` (that of the shop's make) is run with a settings file, the file to count in, and `arguments`.
     """
     settings, counts = world.folder / "writer.json", world.folder / "writer.jsonl"
     with os.fdopen(os.open(settings, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as out:
         json.dump(world.admin, out)
     log = world.folder / "writer.log"
-    argv = [sys.executable, "-m", module, str(settings), str(counts), *arguments]
+    argv = [sys.executable, "-m", module or world.shop.writer, str(settings), str(counts), *arguments]
     process = spawn("writer", argv, log=log)
     try:
         yield counts

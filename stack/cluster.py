@@ -390,7 +390,7 @@ def _wait_all(stack: Stack) -> None:
 
 def _plugin(settings: Sequence[MySqlSettings]) -> str:
     """The set of jars with the connector for these servers: MariaDB's if all of them are MariaDB."""
-    mariadb = bool(settings) and all(one.series == "mariadb" for one in settings)
+    mariadb = bool(settings) and all(one.series in versions.MARIADB for one in settings)
     return "debezium-mariadb" if mariadb else "debezium"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from stack.mysql import MySqlServer
+from stack.postgres import PostgresServer
 
 Connection: TypeAlias = dict[str, Any]
 
@@ -19,6 +20,13 @@ def to_mysql(server: MySqlServer) -> Connection:
 def to_source(host: str, port: int, user: str, password: str) -> Connection:
     """A source by its address."""
     return {"conn_type": "cdc_mysql", "host": host, "port": port, "login": user, "password": password}
+
+
+def to_postgres(server: PostgresServer, database: str) -> Connection:
+    """The product's own user in a database of a PostgreSQL server."""
+    login = server.cdc
+    address = {"host": server.host, "port": server.port, "login": login.user, "password": login.password}
+    return {"conn_type": "cdc_postgres", **address, "schema": database}
 
 
 def to_connect(url: str) -> Connection:

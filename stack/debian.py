@@ -50,6 +50,7 @@ class Release:
 
 MYSQL_97: Final = Release("MySQL", "9.7", "sid", "mysql-server-core", "mysql-9.7")
 MARIADB_1011: Final = Release("MariaDB", "10.11", "bookworm", "mariadb-server-core", "mariadb-10.11")
+MARIADB_118: Final = Release("MariaDB", "11.8", "trixie", "mariadb-server-core", "mariadb-11.8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,8 @@ def command(root: Path, program: str) -> tuple[str, ...]:
     return (str(loader), "--library-path", ":".join(map(str, libs)), str(root / program))
 
 
-def server_options(root: Path) -> tuple[str, ...]:
-    """Where a server that was built for other folders finds its own files."""
-    share = root / "usr/share/mysql"
+def server_options(root: Path, share: Path) -> tuple[str, ...]:
+    """Where a server that was built for other folders finds its own files; `share`: what does not differ by machine."""
     return (
         "--no-defaults",
         f"--lc-messages-dir={share}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,30 +21,45 @@ DEBEZIUM_PRIVILEGES: Final = (
     "BINLOG MONITOR",
 )
 
+
+@dataclass(frozen=True, slots=True)
+class _Packaged:
+    """A series among Debian's packages: the release, its folder for what does not differ by machine, what its scripts begin with."""
+
+    release: debian.Release
+    share: str
+    scripts: str
+
+
+_PACKAGED: Final = {
+    "mariadb": _Packaged(debian.MARIADB_1011, "usr/share/mysql", "mysql"),
+    "mariadb11.8": _Packaged(debian.MARIADB_118, "usr/share/mariadb", "mariadb"),
+}
 # the order in which its own installer runs them; each line of a file is for a server that reads statements from stdin
 _SYSTEM_TABLES: Final = (
-    "mysql_system_tables.sql",
-    "mysql_performance_tables.sql",
-    "mysql_system_tables_data.sql",
+    "{}_system_tables.sql",
+    "{}_performance_tables.sql",
+    "{}_system_tables_data.sql",
     "maria_add_gis_sp_bootstrap.sql",
 )
 
 
-def install(run_as: tuple[str, ...]) -> Installation:
-    """Make MariaDB 10.11 available. Raises UnavailableError where it can't be had."""
-    root = debian.unpacked(debian.MARIADB_1011)
-    share = root / "usr/share/mysql"
+def install(series: str, run_as: tuple[str, ...]) -> Installation:
+    """Make a series of MariaDB available. Raises UnavailableError where it can't be had."""
+    packaged = _PACKAGED[series]
+    root = debian.unpacked(packaged.release)
+    share = root / packaged.share
     server = debian.command(root, "usr/sbin/mariadbd")
     return Installation(
         version=stated_version(server),
         command=server,
-        options=(*debian.server_options(root), *run_as),
+        options=(*debian.server_options(root, share), *run_as),
         auth_plugin="mysql_native_password",
         make=Make(
             settings=_settings,
             users=_user_statements,
             initialise=("--bootstrap",),
-            tables=partial(_system_tables, share),
+            tables=partial(_system_tables, share, packaged.scripts),
         ),
     )
 
@@ -53,13 +69,13 @@ def _settings(settings: MySqlSettings) -> dict[str, str]:
     return {**log_settings(settings), "gtid-domain-id": "0"}
 
 
-def _system_tables(share: Path) -> str:
+def _system_tables(share: Path, begin: str) -> str:
     """An empty server has not even the table of its users: they come from the scripts among its packages.
 
     `auth_root_socket` makes one root, who cannot come from elsewhere; without it there would be one per name of this host,
     each without a password and each before ours.
     """
-    scripts = "\n".join((share / name).read_text() for name in _SYSTEM_TABLES)
+    scripts = "\n".join((share / name.format(begin)).read_text() for name in _SYSTEM_TABLES)
     return f"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = 'root';\n{scripts}\n"
 
 

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ from stack.errors import StackError, UnavailableError, log_tail
 from stack.installation import Installation, Logins, Make, MySqlSettings, User, log_settings, stated_version
 from stack.ports import HOST, free_port
 from stack.process import Child, end, spawn, wait_until
-from stack.versions import MYSQL_TESTED
+from stack.versions import MARIADB, MYSQL_TESTED
 
 __all__ = ["MySqlServer", "MySqlSettings", "User"]
 
@@ -108,7 +109,7 @@ def installer(series: str) -> Callable[[], Installation]:
     makers: dict[str, Callable[[], Installation]] = {
         "8.0": _install_8015,
         "9.7": _install_97,
-        "mariadb": lambda: mariadb.install(_run_as()),
+        **{series: partial(mariadb.install, series, _run_as()) for series in MARIADB},
     }
     if series not in makers:
         raise UnavailableError(f"STACK_MYSQL={series}: known are {', '.join(makers)}")
@@ -352,7 +353,7 @@ def _install_97() -> Installation:
     return Installation(
         version=stated_version(server),
         command=server,
-        options=(*debian.server_options(root), *_run_as()),
+        options=(*debian.server_options(root, root / "usr/share/mysql"), *_run_as()),
         auth_plugin="caching_sha2_password",
         make=_MYSQL,
     )

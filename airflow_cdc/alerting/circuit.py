@@ -1,9 +1,10 @@
-"""Circuit breakers: which call tries an endpoint that does not answer, and what the other calls get in the meantime.
+"""Circuit breakers: which call tries an endpoint that does not answer, and what the other calls get meanwhile.
 
-Many pipelines share a Connect cluster, a broker or a server. If that is dead, each of them would wait for it in a thread
-of its own. Here at most `AT_ONCE` calls wait for an endpoint. Once one of them failed after a while, and nobody else had
-an answer meanwhile, the circuit is open: one call at a time asks, and those that come while it waits share what it
-finds. Nobody is refused on old news. An endpoint that refuses at once (a wrong password, an unknown connector) answers.
+Many pipelines share a Connect cluster, a broker or a server. If that is dead, each pipeline would wait for it in a
+thread of its own. Here at most `AT_ONCE` calls wait for an endpoint. When a call fails after a while and no other call
+had an answer meanwhile, the circuit opens: one call at a time asks, and calls that arrive while it waits share its
+result. No call is refused because of an older result. An endpoint that refuses at once (a wrong password, an unknown
+connector) counts as answering.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from airflow_cdc.core.errors import CdcError
 T = TypeVar("T")
 
 AT_ONCE: Final = 8
-# a call that failed later than this was not answered, whatever its error says
+# a call that fails after longer than this counts as unanswered, whatever its error says
 SLOW_SECONDS: Final = 1.0
 QUEUE_SECONDS: Final = 15.0
 
 
 class SilentEndpointError(CdcError):
-    """Another call has just waited for this endpoint in vain, so it was not asked again."""
+    """Another call has just waited in vain for this endpoint, so this call did not ask it again."""
 
 
 @dataclass(slots=True)
 class _Circuit:
-    """`answers` and `failures` only ever rise: they show what happened while a call waited."""
+    """`answers` and `failures` never decrease, so they show what happened while a call waited."""
 
     asking: int = 0
     answers: int = 0
@@ -46,7 +47,7 @@ class _Circuit:
 
 
 class Circuits:
-    """The circuits of all endpoints of a process. Threads share it."""
+    """The circuits of all endpoints of a process, shared by its threads."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, queue_seconds: float = QUEUE_SECONDS) -> None:
         self._clock = clock
@@ -55,7 +56,7 @@ class Circuits:
         self._circuits: defaultdict[str, _Circuit] = defaultdict(_Circuit)
 
     def call(self, endpoint: str, read: Callable[[], T]) -> T:
-        """What `read` returns. Raises what it raises, or SilentEndpointError where it was not asked."""
+        """The result of `read`. Raises what `read` raises, or SilentEndpointError if the endpoint was not asked."""
         circuit = self._enter(endpoint)
         began, answers, failure = self._clock(), circuit.answers, ""
         try:
@@ -106,7 +107,7 @@ _PORTS: Final = frozenset({"replication"})
 
 
 class _Guard:
-    """A client whose every method goes through its endpoint's circuit, and those of the ports that it offers."""
+    """A client whose methods all go through its endpoint's circuit, and so do those of the ports that it offers."""
 
     def __init__(self, client: object, endpoint: str, circuits: Circuits) -> None:
         self._client, self._endpoint, self._circuits = client, endpoint, circuits
@@ -126,5 +127,5 @@ class _Guard:
 
 
 def guard(client: T, endpoint: str, circuits: Circuits) -> T:
-    """`client`, asked through the circuit of `endpoint`."""
+    """`client` behind the circuit of `endpoint`."""
     return cast("T", _Guard(client, endpoint, circuits))

@@ -1,10 +1,10 @@
-"""Which outages of a pipeline are open, and what people are to be told of them.
+"""Which outages of a pipeline are open, and which alerts about them are due.
 
-An outage is a problem code in an epoch, named `<pipeline>:<code>:<epoch>`, whatever else about the pipeline moves: a
-connector that runs has another offset at each look. It is over when a look proves that its problem does not hold any
-more: the diagnosis is HEALTHY, or a problem that is judged after it (rows are judged in order of their rank, so every
-earlier row was looked at and did not hold). A look that could not read the pipeline, or that ended at an earlier row,
-says nothing about it.
+An outage is a problem code in an epoch, named `<pipeline>:<code>:<epoch>`. The name holds nothing that changes while
+the outage lasts, as the offset of a running connector does. An outage is over when a look proves that its problem no
+longer holds: the diagnosis is HEALTHY, or a problem that is judged later (rows are judged by rank, so every
+earlier row was checked and did not hold). A look that could not read the pipeline, or that ended at an earlier row,
+proves nothing about it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Sighting:
     Attributes:
         epoch: None where the control table could not be read.
         at: when, ISO time.
-        attended: a run that holds the lease is at work on the open recovery: nobody has to be told of that.
-        standing: the problem only warns of how something is set, and stays until that is changed: never repeated.
-        silenced: a person has acknowledged the problem or muted the pipeline: nobody is told that it goes on.
+        attended: a run that holds the lease is working on the open recovery, so no alert is needed.
+        standing: the problem only warns of a setting and stays until that is changed, so its alert is not repeated.
+        silenced: a person has acknowledged the problem or muted the pipeline, so its alert is not repeated.
     """
 
     code: str
@@ -58,11 +58,11 @@ class Outage:
 
     Attributes:
         epoch: at its first look; 0 where the control table could not be read.
-        notified_at: when people were last told; "" if never (an UNKNOWN that may pass).
-        notifications: how often they were told.
+        notified_at: when people were last alerted; "" if never (an UNKNOWN that may pass).
+        notifications: how many alerts they got.
         clear_since: the first look that proved it over, while it may still come back; "" while it holds.
         recovery: the id of the recovery that was triggered for it; "" if none was.
-        standing: it only warns of how something is set.
+        standing: it only warns of a setting.
     """
 
     code: str
@@ -81,15 +81,15 @@ class Outage:
 
     @property
     def name(self) -> str:
-        """As part of a run id: "gtid_purged_e3"."""
+        """Its name within a run id: "gtid_purged_e3"."""
         return f"{self.code.lower()}_e{self.epoch}"
 
     def key(self, pipeline: str) -> str:
-        """What receivers group by: one incident per key, opened by firing and closed by resolved."""
+        """The key that receivers group by: one incident per key, opened by "firing" and closed by "resolved"."""
         return f"{pipeline}:{self.code}:{self.epoch}"
 
     def run_id(self, pipeline: str) -> str:
-        """The id of its recovery. It holds `since`: the same problem may return in an epoch after it was resolved."""
+        """The run id of its recovery. It contains `since`, because a resolved problem may return in the same epoch."""
         began = datetime.fromisoformat(self.since).strftime("%Y%m%dT%H%M%S")
         return f"watch__{pipeline}__{self.name}__{began}"
 
@@ -107,7 +107,7 @@ class OutageLog:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> OutageLog:
-        """The inverse of to_json(); an empty log for what this version does not understand."""
+        """The inverse of to_json(); an empty log if this version does not understand `value`."""
         try:
             stored = value or {}
             outages = tuple(Outage(**outage) for outage in stored.get("outages") or ())
@@ -127,7 +127,7 @@ class OutageLog:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message to people. Whom a severity wakes is the receiver's decision."""
+    """One message to people. The receiver decides whom a severity wakes."""
 
     status: Status
     pipeline: str
@@ -166,11 +166,11 @@ class Progress:
 
 
 def advance(pipeline: str, log: OutageLog, sighting: Sighting, policy: AlertPolicy, ranks: Ranks) -> Progress:
-    """Carry the open outages on by one look, whose pipeline is judged in the order of these `ranks`.
+    """Update the open outages with one look; `ranks` gives the order in which the pipeline's problems are judged.
 
-    Told at once, or after `policy.unknown_for` for UNKNOWN; again after each `repeat_interval` in which the problem
-    stands; resolved once it is `keep_firing_for` seconds over. A problem that comes back before that is the same
-    outage: nothing is told and no second recovery follows.
+    An alert fires at once, or for UNKNOWN after `policy.unknown_for`. It repeats after each `repeat_interval` while the
+    problem holds, and is resolved once the problem has been over for `keep_firing_for` seconds. A problem that returns
+    before that belongs to the same outage: no new alert and no second recovery.
     """
     aged = [_aged(outage, sighting, ranks) for outage in log.outages]
     gone = [outage for outage in aged if _ended(outage, sighting, policy, ranks)]
@@ -188,7 +188,7 @@ def advance(pipeline: str, log: OutageLog, sighting: Sighting, policy: AlertPoli
 
 
 def notified(outage: Outage, at: str) -> Outage:
-    """The outage after people were told of it once more."""
+    """The outage after one more alert about it."""
     return replace(outage, notified_at=at, notifications=outage.notifications + 1)
 
 
@@ -198,10 +198,10 @@ def seconds_between(earlier: str, later: str) -> float:
 
 
 def proves_over(code: str, current: str, ranks: Ranks) -> bool:
-    """Whether a look whose diagnosis is `current` proves that the problem `code` does not hold.
+    """Whether the diagnosis `current` proves that the problem `code` does not hold.
 
-    A code may have several rows: all of them must be judged before the first row of `current`. Every look that is not
-    UNKNOWN ends an UNKNOWN.
+    A code may have several rows: all of them must be judged before the first row of `current`. Every diagnosis other
+    than UNKNOWN ends an UNKNOWN.
     """
     if UNKNOWN in (code, current):
         return code != current and code == UNKNOWN
@@ -209,7 +209,7 @@ def proves_over(code: str, current: str, ranks: Ranks) -> bool:
 
 
 def _same(outage: Outage, sighting: Sighting) -> bool:
-    """An epoch that rises while nothing can be read does not make another UNKNOWN."""
+    """An epoch that rises while nothing can be read does not start another UNKNOWN."""
     return outage.code == sighting.code and (outage.code == UNKNOWN or outage.epoch == sighting.epoch)
 
 
@@ -235,10 +235,10 @@ def _ended(outage: Outage, sighting: Sighting, policy: AlertPolicy, ranks: Ranks
 
 
 def _begun(sighting: Sighting, gone: list[Outage]) -> Outage | None:
-    """A new outage, if the sighting is of a problem.
+    """A new outage, if the sighting shows a problem.
 
-    The same problem in a new epoch, with no look between that proved it over, has had its recovery: that raised the
-    epoch and did not help, and another one would be a loop.
+    If the same problem is there in a new epoch, and no look in between proved it over, its recovery raised the epoch
+    but did not help. Another recovery would be a loop.
     """
     if sighting.code == HEALTHY or sighting.attended:
         return None

@@ -7,15 +7,15 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """PagerDuty's words: critical and error want somebody now, a warning wants a look, info wants nothing."""
+    """PagerDuty's words: critical and error need somebody now, a warning needs a look, info needs nothing."""
 
     CRITICAL = "critical"  # rows are being lost, or the sink is known to be wrong
-    ERROR = "error"  # the stream stands; what it missed is still in the log
+    ERROR = "error"  # the stream has stopped; the missed events are still in the log
     WARNING = "warning"
     INFO = "info"
 
 
-_ONLY_WARNS = ("none",)  # the strategies of a problem that asks for a setting to be changed, and for no recovery
+_ONLY_WARNS = ("none",)  # the strategies of a problem that needs a changed setting, not a recovery
 _CODES: Mapping[str, Severity] = {
     "HEALTHY": Severity.INFO,
     "NEW_PIPELINE": Severity.WARNING,
@@ -37,7 +37,7 @@ _CODES: Mapping[str, Severity] = {
 def severity_of(code: str, strategies: Sequence[str] = ()) -> Severity:
     """The severity of a problem; a code without a row is critical, so that a new one is never overlooked.
 
-    `strategies` are the diagnosis's: the same code may be a lost log or a mere setting (SOURCE_MISCONFIGURED).
+    `strategies` are those of the diagnosis: one code may mean a lost log or only a setting (SOURCE_MISCONFIGURED).
     """
     if code in _CODES:
         return _CODES[code]

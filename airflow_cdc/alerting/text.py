@@ -15,13 +15,13 @@ _SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """An alert, and what the look that made it says of the pipeline.
+    """An alert, and what the look behind it showed about the pipeline.
 
     Attributes:
-        key: what receivers group by. since, over_since, at: ISO times; over_since is "" while the problem stands.
-        notification: which message of this outage it is. recovery: the run id of its recovery; "" if there is none.
+        key: what receivers group by. since, over_since, at: ISO times; over_since is "" while the problem holds.
+        notification: the number of this message within the outage. recovery: the run id of its recovery; "" if none.
         diagnosis: the code of the look's diagnosis, with its description and its evidence.
-        recover: that recovery is triggered now.
+        recover: whether a recovery is triggered now.
     """
 
     pipeline: str
@@ -66,18 +66,18 @@ class Situation:
 
     @property
     def lasted(self) -> str:
-        """How long it has stood, or stood."""
+        """How long the problem has held, or did hold."""
         return span(max(0.0, seconds_between(self.since, self.over_since or self.at)))
 
     @property
     def unread(self) -> str:
-        """What could not be read, part by part, cut short."""
+        """Which parts could not be read and why, shortened."""
         reasons = "; ".join(f"{part}: {why}" for part, why in self.evidence.items())
         return reasons if len(reasons) <= _SHOWN else f"{reasons[: _SHOWN - 1]}…"
 
 
 def text_of(now: Situation, runbook: str) -> str:
-    """One paragraph for people. `runbook`: the address at which they read what to do."""
+    """One paragraph for people. `runbook`: the address of the instructions."""
     parts = _resolved(now) if now.status == Status.RESOLVED else _firing(now, runbook)
     return " ".join(part for part in (*parts, f"[{now.key}]") if part)
 

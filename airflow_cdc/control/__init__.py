@@ -1,1 +1,1 @@
-"""What runs of a pipeline share: epoch, lease, open recovery, ledger and audit."""
+"""The state that runs of a pipeline share: epoch, lease, open recovery, ledger and audit."""

@@ -56,7 +56,7 @@ from airflow_cdc.reports.stored import LASTING
 
 CLOSED = "closed"
 KEEP_AUDIT = 100
-# How long a change is tried again: others come first, or the store does not answer.
+# How long a change is retried when others commit first or the store does not answer.
 COMMIT_SECONDS = 60.0
 SERVERS = f"{LASTING}servers"
 REFUSED = f"{LASTING}refused"
@@ -68,7 +68,7 @@ def utc_now() -> datetime:
 
 
 class Control:
-    """The control document of one pipeline. It is made at the first write; before it, the state is empty."""
+    """The control document of one pipeline. The first write creates it; before that, the state is empty."""
 
     def __init__(self, store: ControlStore, pipeline: str, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._store = store
@@ -91,11 +91,11 @@ class Control:
     # the document
 
     def state(self) -> Document:
-        """The document as it stands. Raises UnknownStateError if it cannot be read."""
+        """The current document. Raises UnknownStateError if it cannot be read."""
         return public(self._read(self._store.load(self.pipeline)))
 
     def facts(self) -> ControlFacts:
-        """What an observation keeps of the document."""
+        """The parts of the document that go into an observation."""
         state = self.state()
         last = state["ledger"].get(RECOVERED) or {}
         return ControlFacts(
@@ -113,11 +113,12 @@ class Control:
         )
 
     def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
-        """Change the document by compare-and-set and return it as it stands then.
+        """Change the document by compare-and-set and return the result.
 
         `change` is given a copy and returns the new document (None: leave it as it is); it may be called
-        several times, each time with the newest state, and raises to refuse. A write whose answer was
-        lost is found again by its token, so it is never made twice. Raises UnknownStateError if it could not be settled.
+        several times, each time with the newest state, and raises to refuse. A write whose
+        answer was lost is found by its token, so it is never made twice. Raises UnknownStateError if the outcome
+        stays unknown.
         """
         token, failure = uuid.uuid4().hex[:16], ""
 
@@ -135,7 +136,7 @@ class Control:
             after = written(wanted, before, token)
             try:
                 self._store.swap(self.pipeline, stored.version if stored else None, dump(after))
-            except (StaleHeadError, UnknownStateError) as error:  # whether it stands is read back by the next attempt
+            except (StaleHeadError, UnknownStateError) as error:  # the next attempt reads whether it landed
                 failure = error.what
             except CdcError as error:
                 if not failure:
@@ -178,10 +179,10 @@ class Control:
     def acquire(
         self, owner: str, ttl: float, *, dag_id: str = "", ended: Callable[[Lease], bool] = lambda _lease: True
     ) -> Lease:
-        """Take the lease for `ttl` seconds, or renew one's own; `dag_id` is that of the run `owner`, if it is one.
+        """Take or renew the lease for `ttl` seconds; `dag_id` is the DAG of the run `owner`, if `owner` is a run.
 
-        Raises LeaseHeldError while another's is valid, or has run out and `ended(lease)` does not say that its run has
-        ended (INV 37).
+        Raises LeaseHeldError while another owner's lease is valid, or has expired and `ended(lease)` does not confirm
+        that its run has ended (INV 37).
         """
 
         def refuse(lease: Lease | None) -> None:
@@ -190,7 +191,7 @@ class Control:
         return self._lease(owner, ttl, f"lease for {owner}", refuse, dag_id)
 
     def renew(self, owner: str, ttl: float) -> Lease:
-        """Prolong one's own lease, also one that has run out but was not taken. Raises LeaseHeldError if it is lost."""
+        """Extend the owner's lease, even an expired one that nobody took. Raises LeaseHeldError if it is lost."""
         return self._lease(
             owner, ttl, f"renewal of the lease of {owner}", lambda lease: refuse_lost(lease, owner, self.where)
         )
@@ -227,11 +228,11 @@ class Control:
         return None if document is None else OpenRecovery.from_json(document, read_position)
 
     def open_recovery(self, run_id: str, *, raises: bool = True, moves: bool = True, **fields: Any) -> int:
-        """Open a recovery and return its epoch, one above the last; the last itself unless it `raises` the epoch.
+        """Open a recovery and return its epoch: one above the last, or the last one if `raises` is False.
 
-        It is asked of all tables where the recovery `moves` the connector's offset, else of the field `tables` (INV 39).
-        The same run gets the same epoch again, also after its recovery was closed: it never rises twice for one
-        run. Raises RecoveryOpenError while another run's recovery is open.
+        All tables must reach the epoch if the recovery `moves` the connector's offset, else those of the field `tables`
+        (INV 39). A run that asks again gets its epoch again, even after its recovery was closed: the epoch never rises
+        twice for one run. Raises RecoveryOpenError while another run's recovery is open.
         """
         state = self.update(
             lambda state: self._opened(state, run_id, fields, raises=raises, moves=moves),
@@ -262,10 +263,10 @@ class Control:
         return {**state, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
 
     def raise_epoch(self, run_id: str, **fields: Any) -> Document:
-        """Give the run's open recovery a new epoch, asked of all tables, and set `fields` of it; returns it.
+        """Give the run's open recovery a new epoch that all tables must reach, and set `fields` of it; returns it.
 
-        For a new watermark after some tables were published under the old one: their stamps are no start any more.
-        Raises UsageError if the run has none open.
+        Needed for a new watermark after some tables were published under the old one: an apply cannot start from
+        their stamps any more. Raises UsageError if the run has no open recovery.
         """
 
         def change(state: Document) -> Document:
@@ -283,9 +284,9 @@ class Control:
     def change_recovery(
         self, run_id: str, transition: Callable[[OpenRecovery], OpenRecovery], read_position: ReadPosition
     ) -> OpenRecovery:
-        """Change the run's open recovery as it stands by then, and return it. Raises UsageError if the run has none open.
+        """Change the run's current open recovery and return it. Raises UsageError if the run has none open.
 
-        What names it (run_id, epoch, opened_at) stays, whatever `transition` returns.
+        Its identity (run_id, epoch, opened_at) stays, whatever `transition` returns.
         """
 
         def by(document: Document) -> Document:
@@ -294,7 +295,7 @@ class Control:
         return OpenRecovery.from_json(self._change_recovery(run_id, by), read_position)
 
     def take_over(self, run_id: str, read_position: ReadPosition) -> None:
-        """Give the open recovery to another run: same epoch, W, fence and backups; its old run has lost the lease."""
+        """Give the open recovery to another run, because its run lost the lease. Epoch, W, fence and backups stay."""
 
         def change(state: Document) -> Document | None:
             if state["recovery"] is None or state["recovery"]["run_id"] == run_id:
@@ -308,7 +309,7 @@ class Control:
     def supersede(self, decision: Decision, read_position: ReadPosition) -> None:
         """Turn an open recovery that only moved the position into one that reads tables, in a new epoch of all tables.
 
-        Nothing is kept of it but its backup of the offset. A recovery that reads already is left as it is.
+        Only its backup of the offset is kept. A recovery that already reads tables is not changed.
         """
 
         def change(state: Document) -> Document | None:
@@ -366,7 +367,7 @@ class Control:
         self.update(change, f"closing of the recovery {run_id}")
 
     def abandon(self, tables: Sequence[str], who: str, reason: str, read_position: ReadPosition) -> tuple[str, ...]:
-        """Give up tables of the open recovery (none named: all that are not published), with a line in the audit.
+        """Give up tables of the open recovery (default: all that are not published), with a line in the audit.
 
         Returns the tables. Raises UsageError if no recovery is open, or as decisions.abandon.abandoned_tables does.
         """
@@ -394,15 +395,15 @@ class Control:
     # the ledger
 
     def entry(self, run_id: str) -> LedgerEntry:
-        """What is kept of a run; an empty entry if nothing."""
+        """The stored entry of a run; an empty one if nothing is stored."""
         return LedgerEntry.from_json(self.ledger_get(run_id))
 
     def ledger_get(self, run_id: str) -> Document:
-        """All that was noted of a run, {} if nothing."""
+        """Everything noted about a run; {} if nothing."""
         return dict(self.state()["ledger"].get(run_id, {}))
 
     def ledger_once(self, run_id: str, key: str, value: Any) -> Any:
-        """Note `value` unless something stands there already; returns what stands. The first write wins."""
+        """Note `value` unless the key has a value already; returns the stored value. The first write wins."""
 
         def change(state: Document) -> Document | None:
             if key in state["ledger"].get(run_id, {}):
@@ -412,7 +413,7 @@ class Control:
         return self.update(change, f"note {key} of {run_id}")["ledger"][run_id][key]
 
     def ledger_set(self, run_id: str, key: str, value: Any) -> None:
-        """Note `value`, whatever stood there."""
+        """Note `value` and overwrite an earlier one."""
 
         def change(state: Document) -> Document:
             return {**state, "ledger": noted(state["ledger"], run_id, {key: value})}
@@ -420,7 +421,7 @@ class Control:
         self.update(change, f"note {key} of {run_id}")
 
     def note_server(self, server_uuid: str) -> None:
-        """Remember a server as one that this pipeline reads from."""
+        """Record a server that this pipeline reads from."""
 
         def change(state: Document) -> Document | None:
             known = state["ledger"].get(SERVERS) or {}
@@ -432,7 +433,7 @@ class Control:
     # what people changed by hand
 
     def audit(self, who: str, what: str, before: Any, after: Any) -> None:
-        """Note who changes what from what to what, with the time; the newest KEEP_AUDIT lines are kept."""
+        """Note who changed what, the values before and after, and the time. The newest KEEP_AUDIT lines are kept."""
 
         def change(state: Document) -> Document:
             at = self._clock().isoformat(timespec="milliseconds")
@@ -444,11 +445,11 @@ class Control:
     # the nightly checks: what was compared when, table by table
 
     def checks(self) -> Document:
-        """Table → what its nightly checks keep; {} before the first."""
+        """Table → the stored state of its nightly checks; {} before the first."""
         return dict(self.state()["checks"])
 
     def check_done(self, run_id: str, table: str, check: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-        """Note a table's comparison: `check` for the next night, `result` in the run's ledger (INV 3: once per run)."""
+        """Store a table's comparison: `check` for the next night, `result` in the ledger (INV 3: once per run)."""
 
         def change(state: Document) -> Document:
             done = {**state["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
@@ -458,7 +459,7 @@ class Control:
 
         self.update(change, f"check of {table} by {run_id}")
 
-    # stamps, mirrored: expiry of a table's snapshots may take all stamped ones with it
+    # mirrored stamps: all stamped snapshots of a table may expire
 
     def mirror_stamps(self, stamps: Mapping[str, Stamp]) -> None:
         """Keep the stamps of tables (by full name), replacing older ones."""
@@ -481,5 +482,5 @@ def _lease(state: Document) -> Lease | None:
     return None if state["lease"] is None else Lease.from_json(state["lease"])
 
 
-# what a recovery was opened with does not change
+# fields that never change once a recovery is open
 FIXED = frozenset({"run_id", "epoch", "opened_at"})

@@ -1,4 +1,4 @@
-"""The control document: its parts, what of it is kept, and how it is written. Pure values; `control.py` commits them."""
+"""The control document: its parts, how much of it is kept, and its format. Pure values; `control.py` commits them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.abandon import ABANDONED, Abandonment
 from airflow_cdc.reports.stored import LASTING
 
-# Tokens of the newest writes: how a writer whose answer was lost finds out that its write stands.
+# Tokens of the newest writes: a writer whose answer was lost finds out by its token that its write landed.
 WRITES = "writes"
 KEEP_WRITES = 200
 KEEP_RUNS = 20
 APPLY = "step:apply_changes"
 RECOVERED = f"{LASTING}recovery"
 
-# The form of the document as a whole; a document without one is of the first form, which this one can read.
+# The format version of the whole document. A document without one has the first format, which this version can read.
 FORMAT = "format"
 NEWEST_FORMAT = 2
 _OWN = (WRITES, FORMAT)
@@ -39,13 +39,13 @@ EMPTY: Document = {
 
 
 def noted(ledger: Document, run_id: str, entries: Mapping[str, Any]) -> Document:
-    """The ledger with entries of a run; the run that was noted last comes last, so the oldest fall out first."""
+    """The ledger with new entries of a run, which moves to the end: the runs noted longest ago are dropped first."""
     rest = {key: value for key, value in ledger.items() if key != run_id}
     return {**rest, run_id: {**ledger.get(run_id, {}), **entries}}
 
 
 def in_place(ledger: Document, run_id: str, epoch: int) -> Document:
-    """The ledger with a run's epoch, in the run's place: it is no newer for it."""
+    """The ledger with a run's epoch; the run keeps its place in the order of age."""
     return {**ledger, run_id: {**ledger.get(run_id, {}), "epoch": epoch}}
 
 
@@ -54,13 +54,13 @@ def only(ledger: Document, run_id: str) -> Document:
 
 
 def verdicts(entry: Document) -> Document:
-    """A finished check as it is kept beside later ones: its reports are files, and the document stays small."""
+    """The short form of a finished check, kept beside later ones: reports are files, and the document stays small."""
     check = {table: {"verdict": result.get("verdict")} for table, result in entry.get("check", {}).items()}
     return {**entry, "check": check} if check else entry
 
 
-# An entry that a run of one kind has, the most telling first. Each kind keeps KEEP_RUNS of its own: an apply runs every
-# minute, and would otherwise push out within the hour what a recovery or a nightly check did.
+# Entries that tell a run's kind, the most specific first. Each kind keeps KEEP_RUNS of its own. Otherwise apply, which
+# runs every minute, would push recoveries and nightly checks out within the hour.
 KINDS = ("epoch", "decision", "check", "repair")
 
 
@@ -69,13 +69,13 @@ def _kind(entry: Mapping[str, Any]) -> str:
 
 
 def read_seconds(entries: Document) -> float | None:
-    """How long a run's snapshot took, None if it took none."""
+    """How many seconds a run's snapshot took; None if it took no snapshot."""
     seconds = (entries.get("step:snapshot") or {}).get("seconds")
     return None if seconds is None else float(seconds)
 
 
 def read_before(ledger: Document) -> float | None:
-    """What the recovery before took: one that reads no table says nothing about how long that takes."""
+    """How many seconds the snapshot of an earlier recovery took. Recoveries that read no table are skipped."""
     seconds = (ledger.get(RECOVERED) or {}).get("read_seconds")
     return None if seconds is None else float(seconds)
 
@@ -97,22 +97,22 @@ def public(document: Document) -> Document:
 
 
 def copy(document: Document) -> Document:
-    """As JSON gives it back, so that what is returned now equals what is read later."""
+    """The document after a round trip through JSON, so that it equals what a later read returns."""
     copied: Document = json.loads(json.dumps(document))
     return copied
 
 
 def dump(document: Document) -> str:
-    # the order of the ledger is its age, so keys are not sorted
+    # the ledger is ordered by age, so keys are not sorted
     return json.dumps({FORMAT: NEWEST_FORMAT, **document}, separators=(",", ":"), ensure_ascii=False)
 
 
 class UnknownFormatError(ValueError):
-    """A document of a form that only a newer version of this package knows."""
+    """A document in a format that only a newer version of this package can read."""
 
 
 def parse(text: str) -> Document:
-    """The inverse of `dump`. Raises ValueError or TypeError for what is no document, UnknownFormatError for a newer one."""
+    """The inverse of `dump`. Raises ValueError or TypeError if `text` is invalid, UnknownFormatError if it is newer."""
     document = json.loads(text)
     if (form := document.get(FORMAT, 1)) not in range(1, NEWEST_FORMAT + 1):
         raise UnknownFormatError(f"its format is {form!r}, and this version reads formats up to {NEWEST_FORMAT}")
@@ -120,15 +120,15 @@ def parse(text: str) -> Document:
 
 
 def checked_xa(checks: Mapping[str, Any], closed_at: str) -> dict[str, XaState]:
-    """Of the tables that were compared after the last recovery was closed; that one compared them itself."""
+    """The XA state of tables compared after the last recovery was closed, which had compared its tables itself."""
     xa = {name: check.get("xa") for name, check in checks.items() if str(check.get("at", "")) > closed_at}
     return {name: XaState.from_json(value) for name, value in xa.items() if value}
 
 
 def apply_error(ledger: Mapping[str, Any]) -> str:
-    """What the newest apply said when it failed; "" if it did not fail, or none is remembered.
+    """The error of the newest apply; "" if it did not fail, or if no apply is recorded.
 
-    One that found the lease taken has not tried.
+    An apply that found the lease taken did not try and is skipped.
     """
     steps = [entry[APPLY] for entry in ledger.values() if isinstance(entry, Mapping) and APPLY in entry]
     tried = [step for step in steps if step.get("type") != LeaseHeldError.__name__]
@@ -137,7 +137,7 @@ def apply_error(ledger: Mapping[str, Any]) -> str:
 
 
 def without_tables(document: Document, tables: Iterable[str], given_up: Abandonment) -> Document:
-    """The control document once `tables` of its open recovery are given up; with the last one the recovery closes."""
+    """The control document after `tables` of its open recovery are given up; the recovery closes with the last one."""
     recovery, note, gone = document["recovery"], asdict(given_up), set(tables)
     left = [table for table in recovery["tables"] if table not in gone]
     run_id = recovery["run_id"]
@@ -153,7 +153,7 @@ def without_tables(document: Document, tables: Iterable[str], given_up: Abandonm
 
 
 def recovered(document: Document, tables: Iterable[str]) -> Document:
-    """The control document once `tables` were published: they are abandoned no longer."""
+    """The control document after `tables` were published, which are then no longer abandoned."""
     done = set(tables)
     left = {table: note for table, note in (document.get(ABANDONED) or {}).items() if table not in done}
     return {**document, ABANDONED: left}

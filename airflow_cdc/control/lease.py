@@ -1,4 +1,4 @@
-"""Who is refused the lease of a pipeline."""
+"""When a pipeline's lease is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_cdc.core.lease import Lease
 
 
 def refuse_held(lease: Lease | None, owner: str, ended: Callable[[Lease], bool], now: datetime, where: str) -> None:
-    """Raise LeaseHeldError unless `owner` may take the lease: nobody else's run may still live under it (INV 37)."""
+    """Raise LeaseHeldError unless `owner` may take the lease: no other run that holds it may be alive (INV 37)."""
     if lease is None or lease.owner == owner:
         return
     expired = lease.expired(now)
@@ -31,7 +31,7 @@ def refuse_held(lease: Lease | None, owner: str, ended: Callable[[Lease], bool],
 
 
 def refuse_lost(lease: Lease | None, owner: str, where: str) -> None:
-    """Raise LeaseHeldError unless the lease is `owner`'s."""
+    """Raise LeaseHeldError unless `owner` holds the lease."""
     if lease is not None and lease.owner == owner:
         return
     raise LeaseHeldError(

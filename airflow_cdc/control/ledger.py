@@ -1,4 +1,4 @@
-"""What the control document stores of one run besides the open recovery: its steps, its decision, what it compared."""
+"""What the control document stores about a run besides the open recovery: steps, decision and comparisons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StepEntry:
 
     @property
     def report(self) -> StepReport:
-        """As reports show it."""
+        """The step in the form that reports show."""
         return StepReport(self.name, self.seconds, self.state, self.started)
 
     def to_json(self) -> dict[str, str | float]:
@@ -36,14 +36,14 @@ class StepEntry:
 
     @classmethod
     def from_json(cls, name: str, value: Mapping[str, Any]) -> StepEntry:
-        """The inverse of to_json(); what is absent is empty."""
+        """The inverse of to_json(); absent values become empty."""
         started, state, error, kind = (str(value.get(key) or "") for key in ("started", "state", "error", "type"))
         return cls(name, started, float(value.get("seconds") or 0), state, error, kind)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedTable:
-    """A table that was compared without a recovery; `part` names the part of it that was."""
+    """A table that was compared without a recovery; `part` names the compared part."""
 
     report: TableReport
     part: str = WHOLE.name
@@ -55,21 +55,21 @@ class CheckedTable:
 
     @classmethod
     def from_json(cls, table: str, value: Mapping[str, Any]) -> CheckedTable:
-        """What the comparison of a table left in the ledger."""
+        """Read the ledger's entry for a table's comparison."""
         return cls(TableReport.verified_from_json(table, value), str(value.get("compared") or WHOLE.name))
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """Everything that is stored of one run.
+    """Everything that is stored about one run.
 
     Attributes:
-        epoch: of the recovery that the run opened; None if it opened none.
-        recovery: how that ended ("closed", "abandoned"); "" while it is open.
+        epoch: the epoch of the recovery that the run opened; None if it opened none.
+        recovery: how the recovery ended ("closed", "abandoned"); "" while it is open.
         steps: in the order in which they began.
         unchanged: why the run changed nothing; "" if it did.
         approved: who approved its plan; "" if nobody was asked.
-        document: the closed recovery as JSON, where it could not be kept beside its report.
+        document: the closed recovery as JSON, if it could not be stored beside its report.
     """
 
     epoch: int | None = None
@@ -83,13 +83,13 @@ class LedgerEntry:
 
     @property
     def failures(self) -> str:
-        """What the steps that failed said; a step that was cleared and then done is no longer among them."""
+        """The errors of the failed steps. A step that was cleared and then succeeded is not among them."""
         failed = (step for step in self.steps if step.state == FAILED)
         return "; ".join(f"{step.name}: {step.error or 'ended abruptly'}" for step in failed)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LedgerEntry:
-        """Read a run's entry of the ledger; {} is a run of which nothing is kept."""
+        """Read a run's entry of the ledger; {} is a run about which nothing is stored."""
         steps = [StepEntry.from_json(key.removeprefix(STEP), v) for key, v in value.items() if key.startswith(STEP)]
         return cls(
             epoch=value.get("epoch"),

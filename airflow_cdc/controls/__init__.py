@@ -1,1 +1,1 @@
-"""Where a pipeline's own state can be kept: lease, open recovery, ledger."""
+"""Control stores: where a pipeline keeps its own state (lease, open recovery, ledger)."""

@@ -1,1 +1,1 @@
-"""Values and decisions of change-data-capture recovery: standard library only, no I/O."""
+"""Values, ports and rules that all parts share: standard library only, no I/O."""

@@ -1,4 +1,4 @@
-"""What a connector's configuration does to names, keys and values, as the steps ask it. Each kind of connector answers."""
+"""What a connector's configuration does to names, keys and values. Each kind of connector implements this."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 
-# column → its default at the source, as text; None: it has none
+# column → its default at the source, as text; None: no default
 Defaults = Mapping[str, str | None]
 
 
@@ -19,7 +19,7 @@ class CaptureSettings(Protocol):
 
     @property
     def prefix(self) -> str:
-        """What its topics and its offset are named by."""
+        """The prefix of its topics' names, under which its offset is stored too."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class CaptureSettings(Protocol):
 
     @property
     def observed_only(self) -> bool:
-        """Its source is diagnosed and not recovered."""
+        """Its source can be diagnosed but not recovered."""
         ...
 
     @property
@@ -58,19 +58,19 @@ class CaptureSettings(Protocol):
 
     @property
     def healing(self) -> Sequence[str]:
-        """Settings by which it heals itself or passes over events, and so hides a gap (INV 5)."""
+        """Settings by which it repairs itself or skips events, and so hides a gap (INV 5)."""
         ...
 
     def topic_of(self, table: str) -> str:
-        """The topic that changes of "schema.table" end in."""
+        """The topic with the changes of "schema.table"."""
         ...
 
     def topics_about(self, tables: Sequence[str]) -> Sequence[str]:
-        """All topics that tell something of these tables."""
+        """All topics with events about these tables."""
         ...
 
     def check_table(self, table: Table) -> None:
-        """Refuse a table whose rows it does not carry as they are (INV 21). Raises SchemaError or ConfigError."""
+        """Refuse a table whose rows it does not carry unchanged (INV 21). Raises SchemaError or ConfigError."""
         ...
 
 
@@ -79,8 +79,8 @@ class Look:
     """One kind of value in one column that the connector's events don't carry.
 
     Attributes:
-        condition: the source's condition of the rows that hold one.
-        what: such a row, as a sentence.
+        condition: a condition in the source's SQL for the rows that hold one.
+        what: a sentence about such a row.
         todo: what a person can do about it.
     """
 
@@ -97,11 +97,11 @@ class Look:
 
 
 class NullFault(Protocol):
-    """Columns whose NULL arrives as something else, and what the connector must be given so that it does not."""
+    """Columns whose NULL arrives as something else, and the settings that prevent it."""
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What a recovery may set; {} where only a person can."""
+        """The settings that a recovery may change; {} if only a person can."""
         ...
 
     @property
@@ -128,15 +128,16 @@ class TableDefinitions(Protocol):
 
     @property
     def size(self) -> int:
-        """How many records they are."""
+        """The number of their records."""
         ...
 
     def differences(
         self, tables: Mapping[str, Table], *, at: Position | None = None, server: str = ""
     ) -> dict[str, tuple[str, ...]]:
-        """Table → what they say differently from the source (INV 12); {} when all are equal.
+        """Table → how they differ from the source (INV 12); {} when all are equal.
 
-        `at`: as the connector reads them when it starts at this position. `server`: only what that server name wrote.
+        `at`: as the connector reads them when it starts at this position. `server`: only records written under that
+        server name.
         """
         ...
 
@@ -145,7 +146,7 @@ class ConfigRules(Protocol):
     """Pure questions about a connector's configuration (name → value, as its cluster gives it)."""
 
     def capture(self, config: Mapping[str, str]) -> CaptureSettings:
-        """The configuration, parsed. Raises ConfigError or SchemaError for one that cannot be followed."""
+        """The configuration, parsed. Raises ConfigError or SchemaError for one that is not supported."""
         ...
 
     def may_replace_nulls(self, config: Mapping[str, str]) -> bool:
@@ -155,7 +156,7 @@ class ConfigRules(Protocol):
     def null_fault(
         self, config: Mapping[str, str], definitions: Mapping[str, Table], defaults: Mapping[str, Defaults]
     ) -> NullFault | None:
-        """What it does to these tables' NULLs; None if nothing."""
+        """What the configuration does to these tables' NULLs; None if nothing."""
         ...
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
@@ -167,12 +168,12 @@ class ConfigRules(Protocol):
         ...
 
     def doubted_columns(self, table: Table) -> Sequence[str]:
-        """Columns of which some characters are not read from events, as `schema.table.column (character set)`."""
+        """Columns with characters that cannot be read from events, as `schema.table.column (character set)`."""
         ...
 
     def definitions(self, capture: CaptureSettings, topics: Topics) -> TableDefinitions:
-        """Read the table definitions that the connector keeps in its topic; empty where the topic is gone.
+        """Read the table definitions that the connector keeps in its topic; empty if the topic is gone.
 
-        Raises ConnectorError where it keeps them elsewhere.
+        Raises ConnectorError if it keeps them elsewhere.
         """
         ...

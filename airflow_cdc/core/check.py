@@ -1,4 +1,4 @@
-"""One line of the doctor's answer."""
+"""One line of the doctor's output."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of the doctor's answer. `state` is ok, warn, bad or unknown."""
+    """One line of the doctor's output. `state` is ok, warn, bad or unknown."""
 
     subject: str
     name: str

@@ -1,8 +1,8 @@
-"""How a connection type's form in Airflow is declared: as airflow/provider_info.schema.json describes it."""
+"""Declares a connection type's form in Airflow, by Airflow's airflow/provider_info.schema.json."""
 
 from __future__ import annotations
 
-# a JSON schema's value: a type or its name, a list of allowed values, a default
+# a value in a JSON schema: a type, a type's name, a list of allowed values, or a default
 SchemaValue = str | int | list[str] | list[str | None] | None
 
 

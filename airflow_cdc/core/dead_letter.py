@@ -1,4 +1,4 @@
-"""A record that could not be applied, as it is kept."""
+"""A record that could not be applied, as the dead-letter table stores it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 from airflow_cdc.core.topics import Fence
 
-# after so many tries only a person asks for another
+# after this many tries only a person can ask for another
 MAX_ATTEMPTS = 5
 
-# stands in the reason of every letter for a character that the connector shows otherwise than the row holds it
+# part of the reason of every letter about a character that arrives differently from the row's own
 MISREAD = "not read as the server does"
 
 # topic, the topic's id, partition, offset
@@ -21,7 +21,7 @@ Place = tuple[str, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One record that was not applied. `key` and `value` are the record's bytes, None where it had none."""
+    """One record that was not applied. `key` and `value` are the record's bytes; None if it had none."""
 
     topic: str
     topic_id: str
@@ -59,8 +59,8 @@ def _shown(data: bytes | None) -> str | None:
 def is_before(place: Place, since: Fence) -> bool:
     """Whether a record is before `since`, a fence or a stamp's offsets.
 
-    A topic that is absent did not exist then, so no record is before it; a record of another topic of the same name
-    is of a time before.
+    A topic that is absent from `since` did not exist then, so none of its records is before it. A record of an earlier
+    topic with the same name is before it.
     """
     topic, topic_id, partition, offset = place
     known = since.get(topic)

@@ -23,6 +23,6 @@ def parse_duration(value: str | int) -> int:
 
 
 def span(seconds: float) -> str:
-    """A number of seconds in the unit that fits, rounded down: 200 is "3 min"."""
+    """A number of seconds in a fitting unit, rounded down: 200 is "3 min"."""
     unit, name = next((pair for pair in _READ if seconds >= pair[0]), _READ[-1])
     return f"{int(seconds // unit)} {name}"

@@ -1,4 +1,4 @@
-"""Where a system is and how it is logged in to, and how long one call to it may take."""
+"""The address and credentials of a system, and how long one call to it may take."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Protocol, Self
 class CallLimits:
     """How long one call may take, in seconds, if it is repeated automatically soon.
 
-    Measured against a worker that is gone, a look took 66 s: 60 s are Connect's own retries, for calls that nobody repeats.
-    Brokers get longer, because a call of theirs may read a whole topic of table definitions.
+    Without these limits a look at a worker that was gone took 66 s, 60 s of them the client's retries, which are meant
+    for calls that nobody repeats. Brokers get longer, because a call may read a whole topic of table definitions.
     """
 
     answer: float = 5.0
@@ -22,7 +22,7 @@ class CallLimits:
 
     @classmethod
     def waited_for(cls, seconds: float) -> CallLimits:
-        """For a command that a person waits for: a short time to answer, and no limit for reading."""
+        """Limits for a command that a person waits for: a short time to answer, and no limit for reading."""
         return cls(answer=seconds, retry=seconds, read=math.inf, topic=seconds)
 
 
@@ -46,12 +46,12 @@ class DataEndpoint(Endpoint, Protocol):
 
     @property
     def dataset(self) -> str:
-        """OpenLineage's namespace of its tables; no credential is in it."""
+        """OpenLineage's namespace of its tables, without credentials."""
         ...
 
 
 class TimedServer:
-    """What endpoints of database servers have in common: a frozen dataclass with these two fields, in seconds."""
+    """Base of the endpoints of database servers: a frozen dataclass with these two fields, in seconds."""
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -67,7 +67,7 @@ class TimedServer:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Where a database server is reached, and as whom."""
+    """The address of a database server and the user to log in as."""
 
     host: str
     port: int

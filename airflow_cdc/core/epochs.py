@@ -1,7 +1,7 @@
 """The epoch that each table's stamp must have. It belongs to the table: recovering one leaves the others alone (INV 39).
 
-An epoch rises where a table's old stamp is no start any more: the tables that a recovery reads, and all of them if the
-recovery moves the connector's offset, because the changes that are jumped over are of all tables.
+The epoch rises for tables whose old stamp can no longer be started from: those that a recovery reads, or all tables if
+the recovery moves the connector's offset, because it then skips changes of all tables.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# What is asked of a table that has no epoch of its own.
+# The epoch required of tables without an epoch of their own.
 EVERY: Final = "*"
 
-# Diagnoses by which the connector's position is good: what is wrong is wrong with single tables or their topics, so a
-# recovery reads those and leaves the offset alone. Any other recovery moves it.
+# Diagnoses under which the connector's position is good and only single tables or their topics are wrong. A recovery
+# then reads those tables and leaves the offset alone. Any other recovery moves it.
 SOUND_POSITION: Final = frozenset(
     {
         "HEALTHY",
@@ -31,9 +31,9 @@ SOUND_POSITION: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Epochs:
-    """`newest`: the pipeline's, which every recovery raises; `tables`: table (or EVERY) → its own.
+    """`newest`: the pipeline's epoch, which every recovery raises; `tables`: table (or EVERY) → its own epoch.
 
-    A document from before tables had epochs of their own asks the newest of each.
+    In a document older than epochs per table, every table needs the newest epoch.
     """
 
     newest: int

@@ -1,7 +1,7 @@
-"""What connectors, servers and clients say when something is wrong, matched against the rows that their systems own.
+"""Error messages of connectors, servers and clients, matched by rows that each system provides.
 
-A text names a problem; it proves nothing about the server. The diagnosis therefore uses these rows only to tell one
-connector failure from another, and `explain`, which has nothing but text, says so.
+A message suggests a problem but proves nothing about the server. So the diagnosis uses these rows only to tell one
+connector failure from another, and `explain`, which has only the text, says so.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.core.text import shorten
 
 UNNAMED: Final = "UNKNOWN"
-# what several systems say in words of their own
+# problems that several systems report, each in its own words
 CUT: Final = "a connection was cut: once the other side answers again, the connector can continue"
 LOGIN_REFUSED: Final = "the server refuses the connector's login"
 
 
 @dataclass(frozen=True, slots=True)
 class KnownText:
-    """A text (regular expression, case does not matter) and the problem that it names, with its meaning.
+    """An error message (regular expression, case-insensitive), the problem that it names, and its meaning.
 
-    The row of the lowest rank that fits wins, so what is more exact has a lower one. `refined` reads code and meaning out
-    of the text itself.
+    The matching row of the lowest rank wins, so more exact rows have lower ranks. `refined` reads code and meaning from
+    the message itself.
     """
 
     code: str
@@ -35,7 +35,7 @@ class KnownText:
     refined: Callable[[re.Match[str]], tuple[str, str]] | None = None
 
     def named_in(self, text: str) -> Explanation | None:
-        """This row's explanation of the text, with the matching line, without secrets; None if the row does not match."""
+        """This row's explanation of the text, with the matching line, secrets masked; None if it does not match."""
         match = re.search(self.pattern, text, re.IGNORECASE | re.DOTALL)
         if match is None:
             return None
@@ -47,7 +47,7 @@ class KnownText:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a text names: the problem, what it means, and the line that says so."""
+    """The problem that a text names, its meaning, and the line that names it."""
 
     code: str
     meaning: str
@@ -55,11 +55,11 @@ class Explanation:
 
 
 def match(texts: Iterable[KnownText], text: str) -> Explanation | None:
-    """What the first of the rows that fits says, or None."""
+    """The explanation of the first row that matches, or None."""
     rows = sorted(texts, key=lambda row: row.rank)
     return next((named for row in rows if (named := row.named_in(text)) is not None), None)
 
 
 def explain(texts: Iterable[KnownText], text: str) -> Explanation:
-    """The problem that a pasted log names, from its text alone; UNKNOWN where no row fits."""
+    """The problem that a pasted log names, by its text alone; UNKNOWN if no row matches."""
     return match(texts, text) or Explanation(UNNAMED, "no known error message found in the text", "")

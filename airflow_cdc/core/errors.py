@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-# What reading a document of another shape raises; OverflowError is what int() says of JSON's 1e999.
+# The errors raised by reading a malformed document; int() raises OverflowError for JSON's 1e999.
 MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
 
 
@@ -16,8 +16,8 @@ class CdcError(Exception):
     """Root of every error this package raises.
 
     `what` happened, `where` (a system, a file and key, a table), and `todo`: the next action.
-    `exit_status` is what a command ends with: 1 problem, 2 usage or configuration, 3 unknown. `unread`: it only says that
-    a system could not be asked, and nothing of what is there.
+    `exit_status` is the exit status of a command: 1 problem, 2 usage or configuration, 3 unknown. `unread`: the error
+    only means that a system could not be asked, and says nothing about its state.
     """
 
     exit_status: ClassVar[int] = 1
@@ -47,7 +47,7 @@ class CdcError(Exception):
 
 
 def _bare(cls: type[CdcError], what: str) -> CdcError:
-    # Subclasses add keyword-only arguments, so an error is restored by its state and not re-initialised.
+    # Subclasses add keyword-only arguments, so pickle restores an error's state without calling __init__.
     return cls.__new__(cls, what)
 
 
@@ -58,17 +58,17 @@ class ConfigError(CdcError):
 
 
 class UsageError(CdcError):
-    """A command or a run was asked for something that does not exist or is not allowed."""
+    """The request names something that does not exist or is not allowed."""
 
     exit_status = 2
 
 
 class NotAllowedError(UsageError):
-    """Whoever asks for it may not."""
+    """The user lacks permission."""
 
 
 class UnknownStateError(CdcError):
-    """A system could not be observed, so nothing may be concluded from it."""
+    """A system could not be observed, so nothing may be concluded about it."""
 
     exit_status = 3
 
@@ -130,7 +130,7 @@ class RecoveryOpenError(CdcError):
 
 
 class StaleHeadError(CdcError):
-    """main moved since the writer read it.
+    """main has moved since the writer read it.
 
     `commits` are the snapshots that moved it ("id operation"); `only_replace` is True when all of
     them are compactions, which change no row.
@@ -151,7 +151,7 @@ class StaleHeadError(CdcError):
 
 
 class OffsetRejectedError(CdcError):
-    """An offset did not pass validation, or what was read back differs from what was written."""
+    """An offset did not pass validation, or the value read back differs from the one written."""
 
     def __init__(self, what: str, *, where: str = "", todo: str = "", reasons: tuple[str, ...] = ()) -> None:
         super().__init__(what, where=where, todo=todo)
@@ -163,7 +163,7 @@ class SchemaError(CdcError):
 
 
 class RereadNeededError(SchemaError):
-    """Rows changed, or may have changed, in a way that no event carries: the table has to be read again."""
+    """Rows changed, or may have changed, without an event: the table has to be read again."""
 
 
 class UnreportedChangeError(SchemaError):
@@ -179,7 +179,7 @@ class VerificationError(CdcError):
 
 
 class NotAgreedError(CdcError):
-    """Going on would remove more rows than the policy allows or a person agreed to. `tables` are those it is about."""
+    """The next step would remove more rows than the policy or a person allowed. `tables` are the tables concerned."""
 
     def __init__(self, what: str, *, where: str = "", todo: str = "", tables: tuple[str, ...] = ()) -> None:
         super().__init__(what, where=where, todo=todo)

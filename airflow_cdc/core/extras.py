@@ -1,4 +1,4 @@
-"""Packages that only some systems need: what is not installed is said in one line, with the extra that brings it."""
+"""Packages that only some systems need: a one-line error names the missing package and the extra that installs it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _OURS: Final = "airflow_cdc"
 
 @contextmanager
 def needs(extra: str, *, where: str = "") -> Iterator[None]:
-    """Around an import that only the extra `extra` of this package makes possible ("": the plain install does).
+    """A context for imports of packages that the extra `extra` installs ("": the plain install does).
 
-    Raises ConfigError for a package that is not installed; a module of this package that is missing is a fault of ours,
-    and raises ModuleNotFoundError.
+    Raises ConfigError for a package that is not installed. A missing module of this package is a bug of ours and raises
+    ModuleNotFoundError.
     """
     try:
         yield

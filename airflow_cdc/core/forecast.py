@@ -1,8 +1,8 @@
 """How long a position stays in the source's log, and whether a snapshot fits into that time.
 
-The server's own rule: at a rotation or a restart, every closed file that was last written to longer ago than
-`binlog_expire_logs_seconds` goes, oldest first. So a closed file is safe until it was closed plus that time, and then
-goes with the next rotation; the newest file must first be rotated. PURGE by hand follows no rule and cannot be foreseen.
+The server's own rule: at a rotation or a restart it removes, oldest first, every closed file that was last written to
+longer than `binlog_expire_logs_seconds` ago. So a closed file is safe for that time after it was closed and goes with
+the next rotation; the newest file must be rotated first. A PURGE by hand cannot be predicted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow_cdc.core.duration import span
 
-# Of the rotations seen, the next one may take longer: the interval's end allows for so many times the longest.
+# The next rotation may take longer than those seen: the interval's end allows this many times the longest.
 _SLACK = 2.0
 
 
@@ -22,9 +22,9 @@ _SLACK = 2.0
 class Retention:
     """When the server removes log files automatically.
 
-    A file goes at the first rotation (or restart) after it has not been written to for `expire_s` seconds; 0: never.
+    A file is removed at the first rotation or restart after `expire_s` seconds without a write to it; 0: never.
     `written_until` is when the stored position's file was closed, in epoch seconds; None while it is the newest file,
-    or where that cannot be read. `now` is the server's clock, in epoch seconds.
+    or if that cannot be read. `now` is the server's clock, in epoch seconds.
     """
 
     expire_s: int
@@ -34,9 +34,9 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """How much of the log that the server keeps lies before the stored position, in bytes.
+    """How many bytes of the server's kept log are before the stored position.
 
-    So much can be purged before the position is lost. 0 of `log_bytes`: the next purge takes it, or one already has.
+    That much can be purged before the position is lost. 0 of `log_bytes`: the next purge removes it, or one did.
     """
 
     margin_bytes: int
@@ -54,7 +54,7 @@ class Margin:
 
 @dataclass(frozen=True, slots=True)
 class PurgeForecast:
-    """The earliest time in seconds until the position may be purged (None: it is never purged automatically), and why."""
+    """The shortest time in seconds until the position may be purged (None: never automatically), and why."""
 
     earliest_s: float | None
     in_newest_file: bool
@@ -94,7 +94,7 @@ class Forecast:
 
 
 def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForecast | None:
-    """The earliest time at which the file of a position can be purged. None if the time at which it was closed is unknown."""
+    """The earliest time at which a position's file can be purged; None if it is unknown when the file was closed."""
     if retention.expire_s <= 0:
         return PurgeForecast(None, in_newest_file, "the server never removes log files automatically")
     if in_newest_file:
@@ -109,7 +109,7 @@ def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForeca
 
 
 def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: bool, max_size: int = 0) -> Forecast:
-    """When the file of the stored position will be purged: an interval, from the server's rule and the rotation of its files.
+    """When the file of the stored position will be purged: an interval from the server's rule and its file rotations.
 
     `files` are the newest ones, oldest first; `max_size` is max_binlog_size in bytes (0: not known).
     """
@@ -123,18 +123,18 @@ def forecast(retention: Retention, files: Sequence[LogFile], *, in_newest_file: 
     longest = _longest(gaps, max_size, rate)
     if purge.earliest_s is None or longest is None:
         return Forecast(purge.earliest_s, None, rate, mean, purge.basis)
-    # one rotation takes it away; the newest file must be closed by another one first
+    # one rotation removes it; the newest file must be closed by another one first
     rotations = 2 if in_newest_file else 1
     return Forecast(purge.earliest_s, purge.earliest_s + rotations * longest, rate, mean, purge.basis)
 
 
 def snapshot_fits(retention: Retention, seconds: float) -> bool:
-    """Whether a reading of the source of so many seconds ends before W can be purged: W is in the newest file."""
+    """Whether a read of the source that takes `seconds` ends before W can be purged: W is in the newest file."""
     return retention.expire_s <= 0 or seconds < retention.expire_s
 
 
 def _longest(gaps: Sequence[float], max_size: int, rate: float | None) -> float | None:
-    """The longest that a rotation may be away: by those seen, or by the time to fill a file at the rate seen."""
+    """The longest time to the next rotation, by the rotations seen or by the time to fill a file at the rate seen."""
     filling = max_size / rate if max_size and rate else 0.0
     longest = max([*gaps, filling], default=0.0)
     return longest * _SLACK if longest else None
@@ -146,7 +146,7 @@ def _gaps(files: Sequence[LogFile]) -> list[float]:
 
 
 def _rate(files: Sequence[LogFile]) -> float | None:
-    """Bytes per second over the closed files, whose first and last moment are known."""
+    """Bytes per second over the closed files, whose begin and end are known."""
     pairs = itertools.pairwise(files)
     timed = [(f.size, a.began - f.began) for f, a in pairs if f.began is not None and a.began is not None]
     seconds = sum(s for _, s in timed)

@@ -1,4 +1,4 @@
-"""Holding a source's log while a snapshot runs (INV 10), as values: its limits, and what it is now."""
+"""Values about a hold, which keeps a source's log during a snapshot (INV 10): its limits and its current state."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class HoldStatus(StrEnum):
 class HoldLimits:
     """When a hold must end. Seconds and bytes; `max_bytes` None: no limit.
 
-    `lock_wait`: how long to wait for running DDL. `orphan_after`: the server frees a hold whose owner
-    is silent that long. `every`: seconds between two looks at the server.
+    `lock_wait`: how long to wait for running DDL. `orphan_after`: the server frees a hold after its owner
+    was silent for that long. `every`: seconds between two checks of the server.
     """
 
     max_seconds: float = 7200.0
@@ -35,7 +35,7 @@ class HoldLimits:
 
 @dataclass(frozen=True, slots=True)
 class WaitingStatement:
-    """A session that waits because of the hold; `statement` is its first words only."""
+    """A session that waits because of the hold; `statement` has only its first words."""
 
     connection_id: int
     user: str
@@ -45,7 +45,7 @@ class WaitingStatement:
 
 @dataclass(frozen=True, slots=True)
 class HoldState:
-    """What a hold is now. `blocks_purge` False: DDL is kept out, but files can still be purged."""
+    """The current state of a hold. `blocks_purge` False: DDL is blocked, but files can still be purged."""
 
     label: str
     status: HoldStatus

@@ -1,4 +1,4 @@
-"""What is known of a kind of system before it is used: names, settings, and where its code is."""
+"""What is known about a kind of system before it is used: names, settings, and where its code is."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ T = TypeVar("T")
 class Lazy(Generic[T]):
     """An object named by "module:name"; the module is imported by the first `load()`.
 
-    A module that begins with a dot is relative to `package`, usually the `__name__` of the file that writes it. `extra`:
-    the extra of this package that brings what the module imports; "": the plain install does.
+    A module that begins with a dot is relative to `package`, usually the `__name__` of the declaring file. `extra`:
+    the extra of this package that installs the module's imports; "": the plain install does.
     """
 
     path: str
@@ -53,19 +53,19 @@ class SourceKind:
     Attributes:
         name: the value of `source.kind`.
         title: its name in texts for people.
-        settings: the frozen dataclass of the keys that may stand below `source`, each declared with its default.
+        settings: the frozen dataclass of the keys allowed under `source`, each declared with its default.
         endpoint: the class of its address and credentials (core/endpoint.py).
         client: the class that reads such a server; called with its endpoint.
-        hook: the Airflow hook that makes an endpoint of a connection.
+        hook: the Airflow hook that turns a connection into an endpoint.
         form: the connection type's form in Airflow; None: it is declared elsewhere.
-        setup: what `airflow cdc init` asks about it; None: such a part is written by hand.
+        setup: the questions of `airflow cdc init` about it; None: such a part is written by hand.
         read_position: reads a position of such a server from JSON.
-        rules: its rows of the diagnosis, what blocks a strategy there, and what its errors say.
-        reader: what Spark reads its rows with (spark_apps.ports.RowReader), called with the client; None: nothing does, so
-            the server is diagnosed and not recovered.
+        rules: its rows of the diagnosis, its blockers of strategies, and its error messages.
+        reader: Spark's reader of its rows (spark_apps.ports.RowReader), called with the client; None: there is none, so
+            the server can be diagnosed but not recovered.
         why_unread: why there is no reader.
-        read_by: kinds of connector, by name, that read such a server and do not know it themselves: how a source of another
-            distribution comes with the offsets and events of a connector that is there already.
+        read_by: kinds of connector, by name, that read such a server without declaring it themselves. With this a
+            source from another distribution brings the offsets and events of a connector that exists already.
     """
 
     name: str
@@ -86,11 +86,12 @@ class SourceKind:
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What a connector knows of one kind of source.
+    """What a connector knows about one kind of source.
 
     Attributes:
         codec: reads and writes the offset that the connector stores for such a source.
-        decoder: makes rows of its events (spark_apps.ports.EventDecoder), called with the connector's settings; None: such a pipeline is diagnosed, and not recovered.
+        decoder: turns its events into rows (spark_apps.ports.EventDecoder), called with the connector's settings;
+            None: such a pipeline can be diagnosed but not recovered.
     """
 
     codec: Lazy[Any] | None = None
@@ -127,7 +128,7 @@ class TransportKind:
     """A kind of message system between connector and sink.
 
     Attributes:
-        reader: what Spark reads its records with (spark_apps.ports.TopicReader), called with the client.
+        reader: Spark's reader of its records (spark_apps.ports.TopicReader), called with the client.
     """
 
     name: str
@@ -148,10 +149,10 @@ class SinkKind:
     """A kind of sink.
 
     Attributes:
-        hook: None where there is nothing to connect to.
-        jars: what Spark needs for every such sink; `jars_of`: what it needs besides for the one at an endpoint.
+        hook: None if there is nothing to connect to.
+        jars: what Spark needs for every such sink; `jars_of`: what it also needs for the sink at an endpoint.
         keeper: what maintains its tables (spark_apps.ports.TableKeeper), called with the client.
-        control: the control store in such a sink (core/ports.ControlStore); called with its client. None: it can keep none.
+        control: the control store in such a sink (core/ports.ControlStore); called with its client. None: not possible.
     """
 
     name: str
@@ -176,7 +177,7 @@ class ControlKind:
     """A kind of control store.
 
     Attributes:
-        client: makes a store (core/ports.ControlStore) of its endpoint.
+        client: opens the store (core/ports.ControlStore) at an endpoint.
     """
 
     name: str

@@ -12,7 +12,7 @@ from typing import Any
 class Lease:
     """Held by `owner` (a run id, or the name of a command) until `expires_at` (ISO time).
 
-    `dag_id`: the DAG whose run the owner is; "" if it is no DAG run.
+    `dag_id`: the DAG of the owner's run; "" if the owner is not a DAG run.
     """
 
     owner: str
@@ -20,7 +20,7 @@ class Lease:
     dag_id: str = ""
 
     def expired(self, now: datetime) -> bool:
-        """Whether it has run out. That alone does not prove that its owner has ended (INV 37)."""
+        """Whether it has expired. That alone does not prove that its owner has ended (INV 37)."""
         return datetime.fromisoformat(self.expires_at) <= now
 
     def to_json(self) -> dict[str, str]:

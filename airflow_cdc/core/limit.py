@@ -1,4 +1,4 @@
-"""How many rows something may take, as people write it."""
+"""How many rows may be removed, as people write it."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ class Limit:
         return f"{self.amount:g}%" if self.percent else f"{self.amount:.0f}"
 
     def exceeded_by(self, removed: int, total: int) -> bool:
-        """True when removing `removed` of `total` rows is more than allowed."""
+        """Whether removing `removed` of `total` rows is more than allowed."""
         return removed > (total * self.amount / 100 if self.percent else self.amount)

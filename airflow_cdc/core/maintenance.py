@@ -1,4 +1,4 @@
-"""What was tidied up in a sink table: counts of files and of versions, never of rows."""
+"""The result of maintaining a sink table: counts of files and versions, never of rows."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Facts read from source, connector, transport, sink and control at one time.
 
-Each part may be Unknown: that is neither healthy nor lost, and nothing destructive follows from it.
+Each part may be Unknown, which means neither healthy nor lost. Nothing destructive is done on an Unknown.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class SourceFacts(ABC):
         address: host:port of the connection it was read through.
         retention: None where it cannot be read.
         cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
-        missing_privileges: what the user lacks and a recovery needs, "PRIVILEGE on what".
-        replicas_seen: servers that replicate from it now, as it lists them; no way to log in there is known from that.
+        missing_privileges: privileges that a recovery needs and the user lacks, "PRIVILEGE on what".
+        replicas_seen: servers that replicate from it now, as it lists them; how to log in there is not known.
     """
 
     version: str
@@ -64,7 +64,7 @@ class SourceFacts(ABC):
     @property
     @abstractmethod
     def log_faults(self) -> Mapping[str, str]:
-        """Setting → its value and the one it must have, for all by which the log lacks rows or parts of them (INV 31)."""
+        """Setting → its value and the required one, for settings that cost the log rows or parts of rows (INV 31)."""
 
     @property
     @abstractmethod
@@ -74,16 +74,16 @@ class SourceFacts(ABC):
     @property
     @abstractmethod
     def newest(self) -> str:
-        """Where the log ends, as a person reads it."""
+        """Where the log ends, as text for people."""
 
     @property
     @abstractmethod
     def more_to_read(self) -> bool:
-        """Whether a change is known to be next at the position that the server was asked about."""
+        """Whether a change is known to follow the position that the server was asked about."""
 
     @abstractmethod
     def available(self, position: Any) -> Available:
-        """Whether a connector at this position would still find every change since: THE answer, by these facts.
+        """The single judge of whether a connector at this position would still find every later change, by these facts.
 
         Raises PositionError for a position of another kind of source.
         """
@@ -94,7 +94,7 @@ class SourceFacts(ABC):
 
     @abstractmethod
     def behind(self, position: Any) -> int | None:
-        """How many transactions (at most) the server has that a connector at this position has not read; None: not known."""
+        """How many transactions, at most, a connector at this position has not read yet; None: unknown."""
 
     @abstractmethod
     def margin(self, position: Any) -> Margin | None:
@@ -102,12 +102,12 @@ class SourceFacts(ABC):
 
     @abstractmethod
     def purge_forecast(self, position: Any) -> PurgeForecast | None:
-        """How long the position stays available at least; None if unknown."""
+        """How long at least the position stays available; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """A replica of the source that the registry names, as a place where a connector could read for a while.
+    """A replica of the source, named in the registry, from which a connector could read for a while.
 
     `conn_id` is its Airflow connection; `address` is that connection's host:port.
     """
@@ -127,7 +127,7 @@ class TaskState:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorState:
-    """What a connector says of itself, its state and its tasks'; `trace` is its own stack trace or ""."""
+    """A connector's reported state and its tasks' states; `trace` is its own stack trace or ""."""
 
     state: str
     tasks: tuple[TaskState, ...] = ()
@@ -135,22 +135,22 @@ class ConnectorState:
 
     @property
     def running(self) -> bool:
-        """It runs, with at least one task, and all of them run."""
+        """Whether it runs with at least one task, and all its tasks run."""
         return bool(self.tasks) and {self.state, *(task.state for task in self.tasks)} == {"RUNNING"}
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The traces of what is FAILED of it: itself, or tasks."""
+        """The traces of everything that is FAILED: the connector itself or tasks."""
         parts = ((self.state, self.trace), *((task.state, task.trace) for task in self.tasks))
         return tuple(trace for state, trace in parts if state == "FAILED")
 
 
 class Capture(Protocol):
-    """A connector's settings, read once: what it does to names, keys and values. Only its own kind knows more of them."""
+    """A connector's settings, read once: their effect on names, keys and values. Only its own kind knows the rest."""
 
     @property
     def prefix(self) -> str:
-        """What its topics and its offset are named by."""
+        """The prefix of its topics' names, under which its offset is stored too."""
         ...
 
     @property
@@ -164,11 +164,11 @@ class Capture(Protocol):
         ...
 
     def topic_of(self, table: str) -> str:
-        """The topic that changes of "schema.table" end in."""
+        """The topic with the changes of "schema.table"."""
         ...
 
     def check_table(self, table: Table) -> None:
-        """Refuse a table whose rows the connector does not carry as they are (INV 21). Raises SchemaError or ConfigError."""
+        """Refuse a table whose rows are not carried unchanged (INV 21). Raises SchemaError or ConfigError."""
         ...
 
 
@@ -177,15 +177,15 @@ class ConnectorFacts:
     """The connector. `config` holds no secrets; `offset` is the stored one, None while there is none.
 
     Attributes:
-        key: under which its offset is stored; None where nothing is stored.
+        key: the key of its stored offset; None if nothing is stored.
         other_keys: further keys under which this connector has an offset; it reads none of them.
         elsewhere: topic → an offset kept there for this connector that differs from `offset`.
-        stands_still: it claims to run and its source has more for it, but it neither moved nor produced for so many
-            seconds; 0 when it was not seen to.
-        address: host:port at which it reads its source; "" if that is not known.
-        heartbeats: whether it commits its position also while no captured table changes.
-        capture: its settings; None where they cannot be followed, and `capture_fault` says why.
-        sent: the transactions of the newest events in its topics, as the events name them; looked for only while it rests
+        stands_still: for how many seconds it reported RUNNING and its source had more changes, but its offset stayed
+            and no event arrived; 0 if that was not observed.
+        address: host:port from which it reads its source; "" if unknown.
+        heartbeats: whether it commits its position even while no captured table changes.
+        capture: its settings; None if they are not supported, and `capture_fault` says why.
+        sent: the transactions of the newest events in its topics, as the events name them; read only while it rests
             with an offset inside a transaction.
     """
 
@@ -227,9 +227,9 @@ class HistoryFacts:
 
     Attributes:
         topic: its topic; `state` is None if that does not exist.
-        records: how many it holds.
-        differences: table → what its newest definition says differently from the source's.
-        snapshot_at: when the connector last wrote it from a snapshot, ISO time; "" never.
+        records: the number of its records.
+        differences: table → how its newest definition differs from the source's.
+        snapshot_at: when the connector last wrote it from a snapshot, ISO time; "": never.
     """
 
     topic: str
@@ -242,7 +242,7 @@ class HistoryFacts:
 
 @dataclass(frozen=True, slots=True)
 class SchemaFacts:
-    """The captured tables as the source defines them, and what the connector believes; `history` None: kept elsewhere.
+    """The captured tables as the source defines them and as the connector knows them; `history` None: kept elsewhere.
 
     `defaults`: table → column → its default at the source (None: none).
     """
@@ -271,7 +271,7 @@ class SinkTableFacts:
 class SinkFacts:
     """The sink tables, by the full name of their source table ("shop.orders").
 
-    `late`: table → how many of its events wait in the topic for longer than the policy's max_lag.
+    `late`: table → how many of its events have waited in the topic for longer than the policy's max_lag.
     """
 
     tables: Mapping[str, SinkTableFacts]
@@ -280,9 +280,10 @@ class SinkFacts:
 
 @dataclass(frozen=True, slots=True)
 class RefusedTable:
-    """A table that apply has stopped because of DDL: why, since when (ISO), how often it was tried to read it again.
+    """A table that apply stopped because of DDL: why, since when (ISO), how many re-reads of it were tried.
 
-    `stamp`: the stamp that it has had since, as JSON; with another one it was published again, and this says nothing.
+    `stamp`: the table's stamp since then, as JSON. If the table has another one, it was published again, and this
+    record no longer holds.
     """
 
     why: str = ""
@@ -296,14 +297,14 @@ class RefusedTable:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RefusedTable:
-        """The inverse of to_json(); what is absent is empty."""
+        """The inverse of to_json(); absent values become empty."""
         texts = str(value.get("why") or ""), str(value.get("at") or "")
         return cls(*texts, int(value.get("tries") or 0), value.get("stamp"))
 
 
 @dataclass(frozen=True, slots=True)
 class OpenFacts:
-    """What a diagnosis knows of the open recovery. It never refuses: a recovery that cannot be read whole is open, too.
+    """What a diagnosis knows of the open recovery. Reading it never fails: even a partly unreadable recovery is open.
 
     Attributes:
         opened_at: ISO time. problem, strategy: codes; each "" if the document does not say.
@@ -330,13 +331,14 @@ class ControlFacts:
 
     Attributes:
         closed_at: when the last recovery was closed, ISO time; "" if none was.
-        read_seconds: how long the last recovery read the source; None if not known.
-        servers: server_uuids that the connector was brought to without a new reading: after a failover, or back from a replica.
-        epochs: table → the epoch that its stamp must have, where it has one of its own (`core.epochs`).
-        abandoned: table → {at, who, reason, run_id} of tables whose recovery was given up and not made up for since.
-        refused: table → why apply stopped it because of DDL, when, and the stamp that it has had since.
-        apply_error: what the newest apply failed with; "" if it did not, or none is remembered.
-        checked_xa: table → what the source said of its XA transactions when the table was compared last, since the last recovery.
+        read_seconds: how long the last recovery read the source; None if unknown.
+        servers: server_uuids to which the connector was moved without a re-read: after a failover, or back from a
+            replica.
+        epochs: table → the epoch that its stamp must have, for tables with an epoch of their own (`core.epochs`).
+        abandoned: table → {at, who, reason, run_id}, for tables that were given up and not recovered since.
+        refused: table → why and when apply stopped it because of DDL, and its stamp since then.
+        apply_error: the error of the newest apply; "" if it did not fail, or if no apply is recorded.
+        checked_xa: table → the source's XA state at the table's last comparison, if that was after the last recovery.
     """
 
     epoch: int
@@ -367,10 +369,10 @@ class ControlFacts:
 class Observation:
     """All parts at one time (`taken_at`, ISO).
 
-    Read the connector before the source: its offset is then never ahead of the server facts merely
-    because a transaction was committed between the two reads. Read `schema` between the two: a definition
-    is then of a moment that the server's position covers. `replicas` (connection → facts) are read only where the
-    source has purged what the connector needs; one that could not be read is no reason to conclude nothing.
+    Read the connector before the source. Then its offset cannot be ahead of the server facts merely because a
+    transaction was committed between the two reads. Read `schema` between the two, so that the server's position covers
+    the definitions. `replicas` (connection → facts) are read only if the source has purged what the connector needs; an
+    unreadable replica does not make the diagnosis UNKNOWN.
     """
 
     pipeline: Pipeline

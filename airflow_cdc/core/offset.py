@@ -1,4 +1,4 @@
-"""What a connector has stored as its offset: the raw value, and its meaning."""
+"""The offset that a connector has stored: the raw value and its meaning."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, Protocol, TypeAlias
 
 from airflow_cdc.core.position import Position, Watermark
 
-# A stored value, or the key it is stored under: kept to the byte, and looked into by the codec alone.
+# A stored value, or its key. Kept byte for byte; only the codec looks inside.
 RawOffset: TypeAlias = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetEntry:
-    """One stored offset: the value, and the key that it is stored under. `value` None: the key has none."""
+    """One stored offset: the value and its key. `value` None: nothing is stored under the key."""
 
     key: RawOffset
     value: RawOffset | None
 
     def to_json(self) -> dict[str, Any]:
-        """{"partition": key, "offset": value}, the words of Kafka Connect's REST and of a backup file."""
+        """{"partition": key, "offset": value}, as in Kafka Connect's REST interface and in a backup file."""
         return {"partition": dict(self.key), "offset": dict(self.value) if self.value else None}
 
 
 def entry_of(entries: Sequence[OffsetEntry], server: str) -> OffsetEntry:
-    """The entry of the connector that calls its source `server`; without a value where nothing is stored."""
+    """The entry of the connector whose name for its source is `server`; without a value if nothing is stored."""
     return next((one for one in entries if one.key.get("server") == server), OffsetEntry({"server": server}, None))
 
 
@@ -34,8 +34,8 @@ class Inside(StrEnum):
     """What a connector was in the middle of when it stored its offset."""
 
     NOTHING = "nothing"
-    TRANSACTION = "transaction"  # only a part of the transaction that comes next was sent
-    SNAPSHOT = "snapshot"  # its own copy of the tables is not complete
+    TRANSACTION = "transaction"  # only part of the next transaction was sent
+    SNAPSHOT = "snapshot"  # its own copy of the tables is incomplete
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class StoredOffset:
     """A stored offset, read once by the codec of its connector and source.
 
     Attributes:
-        raw: the unchanged value; a backup holds this.
-        key: under which it is stored, such as {"server": "shop"}.
-        position: where the connector would read on; None if `raw` cannot be read.
-        fault: why it cannot; "" if it can.
-        place: the position's place in the log as a person reads it, such as mysql-bin.000004:198; "" without a position.
-        written: when the change at the position was written, in unix seconds; None where the offset does not say.
-        progress: all that `raw` says but the time: it stays the same for as long as the connector does not move.
-        foreign: what in `raw` belongs to another make of source and tells nothing about this one; "" if nothing does.
+        raw: the unchanged value, as backups store it.
+        key: the key under which it is stored, such as {"server": "shop"}.
+        position: where the connector would continue to read; None if `raw` cannot be read.
+        fault: why `raw` cannot be read; "" if it can.
+        place: the position's place in the log as text, such as mysql-bin.000004:198; "" without a position.
+        written: when the change at the position was written, in unix seconds; None if the offset does not say.
+        progress: everything in `raw` except the time; it stays the same while the connector does not move.
+        foreign: the part of `raw` that belongs to another kind of source and says nothing about this one; "" if none.
     """
 
     raw: RawOffset
@@ -66,10 +66,10 @@ class StoredOffset:
     def has_read(self, watermark: Watermark) -> bool | None:
         """True if the connector has read everything up to W, False if not yet, None if unknown.
 
-        An offset inside the connector's own snapshot is past no position. One inside a transaction is past W only if it names
-        something beyond W: a connector that lost its connection within a transaction may read it again from its begin, and
-        its offset meanwhile names that transaction as done (seen on Debezium 3.6.1, with 15,285 of its 60,000 events in the
-        topic): if W ends with it, W is not read yet.
+        An offset inside the connector's own snapshot is past no position. An offset inside a transaction is past W only
+        if it names something beyond W. A connector that lost its connection within a transaction may read it again from
+        its beginning, and meanwhile its offset names that transaction as done. (Seen on Debezium 3.6.1, with 15,285 of
+        its 60,000 events in the topic.) If W ends with that transaction, W is not read yet.
         """
         if self.position is None:
             return None
@@ -83,7 +83,7 @@ class StoredOffset:
     def held_by(self, watermark: Watermark) -> bool | None:
         """Whether W covers everything that the connector has read at this offset; None if unknown.
 
-        If so, rows read at W include everything it has sent, and it may continue from where it is (INV 39).
+        If so, rows read at W include everything it has sent, and it may continue from its offset (INV 39).
         """
         if self.position is None or self.inside is Inside.SNAPSHOT:
             return None
@@ -94,11 +94,11 @@ class OffsetCodec(Protocol):
     """Raw value ↔ position, for one connector and one kind of source."""
 
     def read(self, raw: RawOffset, key: RawOffset) -> StoredOffset:
-        """What a stored value means. Never raises: what cannot be read is the answer's `fault`."""
+        """The meaning of a stored value. Never raises: for an unreadable value the result has a `fault`."""
         ...
 
     def faults(self, raw: RawOffset) -> tuple[str, ...]:
-        """Every fault of a value that is about to be written, as text; () when it is well formed."""
+        """Every fault of a value that is about to be written, as text; () if it is well-formed."""
         ...
 
     def at(self, position: Position, written: int | None) -> RawOffset:
@@ -109,7 +109,10 @@ class OffsetCodec(Protocol):
         ...
 
     def moved(self, before: RawOffset | None, after: RawOffset) -> str:
-        """What a move from one stored value to another skips and repeats, in words. Raises OffsetRejectedError."""
+        """What the connector skips or repeats if its offset moves from one value to the other, in words.
+
+        Raises OffsetRejectedError.
+        """
         ...
 
 
@@ -121,5 +124,5 @@ class OffsetStore(Protocol):
         ...
 
     def write(self, raw: RawOffset | None) -> None:
-        """Replace it; None takes it away. Only while the connector is stopped. Nothing is validated: read it back."""
+        """Replace the value; None deletes it. Only while the connector is stopped. Validates nothing: read it back."""
         ...

@@ -30,7 +30,7 @@ E = TypeVar("E")
 
 @settings
 class SourceSpec:
-    """The server read from, and its captured tables ("schema.table"). A kind of source adds its own keys."""
+    """The source server and its captured tables ("schema.table"). A kind of source adds its own keys."""
 
     kind: str = key("What the source is.")
     conn_id: str = key("Airflow connection of the server that the connector reads.", form=CONNECTION)
@@ -40,7 +40,7 @@ class SourceSpec:
 
     @property
     def replicas(self) -> tuple[str, ...]:
-        """Connections of replicas where the connector may read for a while what the source has purged."""
+        """Connections of replicas from which the connector may read for a while what the source has purged."""
         return ()
 
     def at(self, endpoint: E) -> E:
@@ -50,11 +50,15 @@ class SourceSpec:
 
 @settings
 class ConnectorSpec:
-    """The connector: where its interface is, and its name there. A kind of connector adds its own keys."""
+    """The connector: the connection to its interface, and its name there. A kind of connector adds its own keys."""
 
     kind: str = key("What the connector is.")
     conn_id: str = key("Airflow connection of the connector's interface.", form=CONNECTION)
     name: str = key("The connector's name there.")
+
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
 
 
 @settings
@@ -75,7 +79,7 @@ class SinkSpec:
 
     @property
     def where(self) -> str:
-        """How messages name the place of the tables: its connection and the namespace, "lake.shop"."""
+        """How messages name the place of the tables: connection and namespace, "lake.shop"."""
         return f"{own_connection(self)}.{self.namespace}"
 
 
@@ -84,7 +88,7 @@ UNUSED = "Not used without a sink."
 
 @settings
 class NoSink(SinkSpec):
-    """`kind: none`: no tables. Such a pipeline can be diagnosed, watched and held, and its offset moved; no rows are copied."""
+    """`kind: none`: no tables. Such a pipeline can be diagnosed, watched and held, and its offset can be moved."""
 
     namespace: str = key(UNUSED, default="")
     writer: Literal["nobody"] = key(UNUSED, default="nobody", kw_only=True)
@@ -109,15 +113,15 @@ def no_sink(what: str, pipeline: str = "") -> UsageError:
 
 @settings
 class ControlSpec:
-    """Where the pipeline's own state is kept: lease, open recovery, ledger. A kind of store adds its own keys."""
+    """The store of the pipeline's own state: lease, open recovery, ledger. A kind of store adds its own keys."""
 
     kind: str = key("Where the pipeline's own state is stored (lease, open recovery, ledger).")
 
 
 def sink_name(table: str) -> str:
-    """The sink's name of a source table: its own, unless it has characters that a path or a catalog may not take.
+    """The sink's name for a source table: the same name, unless it has characters that a path or a catalog may refuse.
 
-    These become _, and a hash of the whole name keeps two such tables apart: "my table" is "my_table_0ab2f1c4".
+    These become _, and a hash of the whole name distinguishes such tables: "my table" becomes "my_table_0ab2f1c4".
     """
     allowed = re.sub(r"[^\w$-]", "_", table)
     return table if allowed == table else f"{allowed}_{hashlib.sha256(table.encode()).hexdigest()[:8]}"
@@ -145,7 +149,7 @@ class ApplySpec:
 
     @property
     def continuous(self) -> bool:
-        """Whether a run applies batch after batch."""
+        """Whether a run applies one batch after another."""
         return self.mode == "continuous"
 
 
@@ -154,8 +158,8 @@ class BackfillSpec:
     """How a table is cut into intervals of a day, for `cdc_backfill__<pipeline>`.
 
     Attributes:
-        by: the column. Alone: a DATE, DATETIME or TIMESTAMP (UTC) that lies in the interval.
-        format: the column holds the interval's day, written so (strftime): a partition.
+        by: the column. Without the other keys: a DATE, DATETIME or TIMESTAMP (UTC) whose value is in the interval.
+        format: the column holds the interval's day in this strftime format: a partition.
         step: the interval has `step` keys, counted from 0 at the day `origin` (ISO date): a key range.
     """
 
@@ -192,7 +196,7 @@ class HoldPolicy:
 
 @settings
 class AlertPolicy:
-    """When the connections in `notify` are alerted of an outage. In seconds; the names are those of Prometheus and Alertmanager.
+    """When the connections in `notify` are alerted to an outage. In seconds; named as in Prometheus and Alertmanager.
 
     `repeat_interval` 0: alert once only. A problem that returns within `keep_firing_for` is the same outage.
     """
@@ -224,7 +228,7 @@ class Policy:
     """What a pipeline's owners allow. All durations are in seconds.
 
     Removing more than `max_deletes` always needs approval, unless `approval` is never. A table of more
-    than `reread_limit` rows is left to a person whatever `schema_change` says.
+    than `reread_limit` rows is never re-read automatically, whatever `schema_change` says.
     """
 
     approval: Approval = key("When a person must approve before anything is changed.", default="when_destructive")
@@ -280,9 +284,9 @@ _FOR_PEOPLE = frozenset({"owner", "tags"})
 
 @settings
 class Pipeline:
-    """One source + connector + transport + sink. Frozen, by `hash`, for the length of a run.
+    """One source, connector, transport and sink. A run checks by `hash` that it does not change while the run lasts.
 
-    Each part is of the settings class of its kind.
+    Each part is an instance of the settings class of its kind.
     """
 
     name: str
@@ -312,13 +316,13 @@ class Pipeline:
         return self.sink != NO_SINK
 
     def check_sink(self, what: str) -> None:
-        """Raises UsageError unless there is a sink; `what` needs one."""
+        """Raise UsageError unless there is a sink, which `what` needs."""
         if not self.has_sink:
             raise no_sink(what, self.name)
 
     @property
     def hash(self) -> str:
-        """sha256 of the canonical JSON of the definition, without what only people read: a new owner ends no recovery."""
+        """sha256 of the definition's canonical JSON, without keys for people: a new owner ends no recovery."""
         meaning = {name: value for name, value in self.to_json().items() if name not in _FOR_PEOPLE}
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()

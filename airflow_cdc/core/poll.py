@@ -1,4 +1,4 @@
-"""Waiting for a condition, once, with a deadline. Operators and triggers only sleep differently."""
+"""Waiting for a condition with a deadline: the only implementation. Operators and triggers differ in how they sleep."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class NotYet(Exception):  # noqa: N818 - it is an answer of a probe, not a fault
-    """Raised by a probe instead of returning None, to say which state it saw."""
+    """A probe raises it instead of returning None, to report the state that it saw."""
 
 
 def poll_until(
@@ -61,8 +61,8 @@ def poll_while_moving(
 ) -> T:
     """Call `probe` until it returns something other than None, however long that takes while its state changes.
 
-    The state is what the probe says by NotYet. Raises DeadlineError naming `what` and the state once that has been the
-    same for `standstill` seconds.
+    The probe reports its state by NotYet. When the state has stayed the same for `standstill` seconds, raises
+    DeadlineError, which names `what` and the state.
     """
     state, since = "", clock()
     while True:

@@ -1,6 +1,6 @@
-"""Positions in a source's log, as neutral values: a position, the watermark W of a recovery, and whether a position is available.
+"""Positions in a source's log, as neutral values: a position, a recovery's watermark W, and whether one is available.
 
-What a position is made of is its source's matter (sources/*/position.py). Everything else only compares, prints and
+Only the source knows the parts of a position (sources/*/position.py). Everything else only compares, prints and
 stores it. In JSON a position carries its kind, so a document can be read without its source at hand.
 """
 
@@ -18,7 +18,7 @@ from airflow_cdc.core.errors import MALFORMED, PositionError
 
 JsonObject: TypeAlias = Mapping[str, object]
 
-FORMAT = 2  # of a watermark in JSON; the first one named MySQL's file, pos and gtids itself and carried no number
+FORMAT = 2  # of a watermark in JSON; the first format had no number and held MySQL's file, pos and gtids itself
 
 
 class Position(Protocol):
@@ -30,7 +30,7 @@ class Position(Protocol):
         ...
 
     def covers(self, other: Position) -> bool | None:
-        """Whether a reader at this position has read everything up to `other`; None: unknown, for instance on another server."""
+        """Whether a reader at this position has read everything up to `other`; None: unknown, as on another server."""
         ...
 
     def __str__(self) -> str: ...
@@ -45,11 +45,11 @@ ReadPosition: TypeAlias = Callable[[JsonObject], Position]
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """The source position W taken before the first snapshot read (INV 7), or another one that was read off a server.
+    """The source position W taken before the first snapshot read (INV 7), or another position read from a server.
 
     Attributes:
-        server: the server's own name for itself, in small letters: a server_uuid; "" where a server has none.
-        taken_at: when, by the server's clock; without a time zone it is taken for UTC.
+        server: the server's own name for itself in lower case, such as a server_uuid; "" if it has none.
+        taken_at: when it was taken, by the server's clock; UTC if it has no time zone.
     """
 
     position: Position
@@ -81,7 +81,7 @@ class Watermark:
 
     @classmethod
     def from_json(cls, value: JsonObject | str, read_position: ReadPosition) -> Watermark:
-        """The inverse of to_json(); accepts its JSON text too. Raises PositionError, also for a format it does not know."""
+        """The inverse of to_json(); accepts its JSON text too. Raises PositionError, also for an unknown format."""
         try:
             raw: Mapping[str, Any] = json.loads(value) if isinstance(value, str) else value
             if (known := raw.get("format")) != FORMAT:
@@ -98,14 +98,14 @@ class Availability(StrEnum):
     """Whether a position can still be read from a source's log."""
 
     AVAILABLE = "available"
-    NOT_YET = "not yet"  # the source has not come so far
+    NOT_YET = "not yet"  # the source has not reached it
     LOST = "lost"
-    UNKNOWN = "unknown"  # it could not be read, which is neither there nor lost
+    UNKNOWN = "unknown"  # could not be read: neither available nor lost
 
 
 @dataclass(frozen=True, slots=True)
 class Available:
-    """The answer, and in words why."""
+    """The answer, with the reason in words."""
 
     state: Availability
     why: str

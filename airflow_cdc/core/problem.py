@@ -1,9 +1,9 @@
 """The rows of the diagnosis, their input, and how the rows of all parts of a pipeline form one table.
 
-The order of judgement is one sequence over all systems, whoever owns a row, because causes are named before what follows
-from them: 10 an open recovery; 15 settings with which nothing can be followed; 20 what decides was not read; 25 no log;
-30-39 the position is lost, by facts of the server; 40 the rest was not read; 41-46 the offset; 47-49 the source's rows,
-another server; 50-57 the connector; 60-68 topics, sink and what the events carry; 90-95 warnings; 99 healthy.
+The order of judgement is one sequence over the rows of all systems, because causes are named before their consequences:
+10 an open recovery; 15 unsupported settings; 20 a deciding part was not read; 25 no log; 30-39 the position is lost, by
+facts of the server; 40 another part was not read; 41-46 the offset; 47-49 the source's rows, another server; 50-57 the
+connector; 60-68 topics, sink and what the events carry; 90-95 warnings; 99 healthy.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ F = TypeVar("F", bound=SourceFacts, covariant=True)  # noqa: PLC0105
 P = TypeVar("P", bound=Position, covariant=True)  # noqa: PLC0105
 
 FULL_SNAPSHOT = ("full_snapshot",)
-WARNING = ("none",)  # nothing is lost yet: what is to be done is for a person
+WARNING = ("none",)  # nothing is lost yet: a person has to act
 LOST = range(30, 40)  # ranks of the rows by which the position is lost
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A task that has failed, and what its trace names; None where it names nothing that is known."""
+    """A failed task, and the problem that its trace names; None if the trace names no known problem."""
 
     task: TaskState
     named: Explanation | None
@@ -44,15 +44,15 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Case(Generic[F, P]):
-    """The input of a row: everything, read and parsed once. F and P are the facts and the position of the pipeline's source.
+    """The input of a row: everything, read and parsed once. F and P are the source's own types of facts and position.
 
     Attributes:
-        source: None where it could not be read.
-        offset: the stored one; None where there is none, or the connector could not be read.
-        stored: the position in it; None where it cannot be read.
-        connector: None where it could not be read.
+        source: None if it could not be read.
+        offset: the stored offset; None if there is none, or the connector could not be read.
+        stored: the position in it; None if that cannot be read.
+        connector: None if it could not be read.
         failures: the connector's failed tasks.
-        streams: whether the connector and all of its tasks claim to run.
+        streams: whether the connector and all of its tasks report RUNNING.
         same_server: whether connector and diagnosis connect to the same host and port, and so see the same server.
     """
 
@@ -67,7 +67,7 @@ class Case(Generic[F, P]):
 
     @property
     def both(self) -> tuple[F, P] | None:
-        """Source and stored position, if both are known and nothing in the offset is of another make of source."""
+        """Source and stored position, if both are known and no part of the offset belongs to another kind of source."""
         if self.source is None or self.offset is None or self.stored is None or self.offset.foreign:
             return None
         return self.source, self.stored
@@ -85,11 +85,12 @@ Blocker: TypeAlias = Callable[[AnyCase], str]  # why a strategy cannot be carrie
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One row: what it is called, when it holds, what may be done, where a person reads more.
+    """One row: its name, when it holds, what may be done, and where a person reads more.
 
-    `holds` returns the evidence, or None when this row does not hold. `strategies` are in order of preference; () means
-    that nothing may be done before a person has looked. `about_position`: by facts of the server the stored position
-    itself is wrong, or cannot be judged. `on_request`: what a person may ask for by name although no plan would choose it.
+    `holds` returns the evidence, or None if this row does not hold. `strategies` are in order of preference; () means
+    that nothing may be done before a person has looked. `about_position`: the server's facts show that the stored
+    position itself is wrong or cannot be judged. `on_request`: strategies that a person may ask for by name although
+    no plan would choose them.
     """
 
     code: str
@@ -102,7 +103,7 @@ class Problem:
 
     @property
     def runbook(self) -> str:
-        """Where a person reads what to do: a path below the provider's page in Airflow."""
+        """Where a person reads what to do: a path under the provider's page in Airflow."""
         return runbook(self.code)
 
 
@@ -113,7 +114,7 @@ def runbook(code: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What one part adds to the evidence of rows, whoever owns them: `tell` is asked when a row of these ranks holds."""
+    """Evidence that one part adds to rows of any system: `tell` is called when a row of these ranks holds."""
 
     ranks: frozenset[int]
     tell: Callable[[AnyCase], Evidence]
@@ -124,12 +125,12 @@ class Rules:
     """The rules of a diagnosis and a plan: those of one system, or of all parts of a pipeline together.
 
     Attributes:
-        problems: rows; together they are in the order of judgement.
-        blockers: strategy → what must not hold for it, beside what must not hold anywhere.
-        offers: the special strategies that the source can be recovered by.
-        notes: what a strategy that reads rows changes for good, each a sentence or "".
-        texts: what the systems say when they fail, the most exact first.
-        no_recovery: why no strategy can read rows or events of such a pipeline; "" where one can.
+        problems: the rows, in the order of judgement.
+        blockers: strategy → its blockers, in addition to those of every system.
+        offers: the special strategies that the source supports.
+        notes: lasting changes made by a strategy that reads rows, each a sentence or "".
+        texts: the systems' error messages, the most exact first.
+        no_recovery: why no strategy can read rows or events of such a pipeline; "" if one can.
     """
 
     problems: tuple[Problem, ...] = ()
@@ -147,11 +148,11 @@ class Rules:
         return {code: tuple(row.rank for row in self.problems if row.code == code) for code in codes}
 
     def on_request(self, code: str) -> tuple[str, ...]:
-        """What a person may ask for by name, where this problem is diagnosed."""
+        """The strategies that a person may ask for by name when this problem is diagnosed."""
         return tuple(dict.fromkeys(name for row in self.problems if row.code == code for name in row.on_request))
 
     def case(self, observation: Observation) -> AnyCase:
-        """What the rows are given of an observation."""
+        """The input of the rows, from an observation."""
         source = observation.source if isinstance(observation.source, SourceFacts) else None
         connector = observation.connector if isinstance(observation.connector, ConnectorFacts) else None
         offset = connector.offset if connector else None
@@ -173,7 +174,7 @@ class Rules:
 
 
 def assemble(parts: Iterable[Rules]) -> Rules:
-    """The rules of several parts as one. Raises ValueError for two rows of one rank: their order would be left to chance."""
+    """The rules of several parts as one. Raises ValueError for two rows of one rank, whose order would be arbitrary."""
     parts = tuple(parts)
     rows = sorted((row for part in parts for row in part.problems), key=lambda row: row.rank)
     for one, other in itertools.pairwise(rows):
@@ -191,7 +192,7 @@ def assemble(parts: Iterable[Rules]) -> Rules:
 
 
 def _with_beside(row: Problem, beside: Iterable[Beside]) -> Problem:
-    """The row, whose evidence holds what other parts add to it."""
+    """The row, with the evidence that other parts add to it."""
     tells = tuple(addition.tell for addition in beside if row.rank in addition.ranks)
     if not tells:
         return row

@@ -16,14 +16,14 @@ from airflow_cdc.core.recovery import OpenRecovery
 
 
 class Verdict(StrEnum):
-    """What a comparison of source and sink says."""
+    """The result of a comparison of source and sink."""
 
     MATCH = "MATCH"
     MISMATCH = "MISMATCH"
     INCONCLUSIVE = "INCONCLUSIVE"
 
 
-# of a run whose diagnosis failed or concluded nothing: nobody knows what is lost
+# for a run whose diagnosis failed or was UNKNOWN: nobody knows what is lost
 UNKNOWN_LOSS = "unknown: no conclusion was possible"
 _COUNTS = ("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves", "leaves_rechecked")
 _BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
@@ -58,7 +58,7 @@ class TableReport:
 
     `samples` names some of the keys that differ. `leaf_map` has one letter per leaf, in their order: `=` equal at once,
     `~` unequal at first, so compared key by key. `part` names the part of the table that was compared, "" for all of it;
-    the row counts are the whole table's in any case. `verified_through`: the source's time up to which main itself is
+    the row counts are always those of the whole table. `verified_through`: the source's time up to which main itself is
     proven equal (ISO). These four are in the JSON only if they are known. Raises VerificationError when the verdict
     contradicts the counts, or says MISMATCH without a reason (INV 34).
     """
@@ -118,7 +118,7 @@ class TableReport:
 
     @classmethod
     def verified_from_json(cls, table: str, value: Mapping[str, Any]) -> TableReport:
-        """From what the verification kept of a table: the contract's keys; counts that are absent are 0."""
+        """Read the verification's result for a table, with the contract's keys; absent counts are 0."""
         counts = {key: int(value.get(key) or 0) for key in _COUNTS}
         at = value.get("compared_at") or {}
         return cls(
@@ -162,7 +162,7 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True)
 class DecisionReport:
-    """What a run found and planned. `data_loss`: what the plan loses; without one that is unknown, not nothing."""
+    """A run's diagnosis and plan. `data_loss`: what the plan loses. Without a plan the loss is unknown, not none."""
 
     problem: str = "UNKNOWN"
     evidence: Mapping[str, str] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class DecisionReport:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DecisionReport:
-        """Read what the step `diagnose` returned; {} where it failed."""
+        """Read the result of the step `diagnose`; {} if it failed."""
         diagnosis, plan = value.get("diagnosis") or {}, value.get("plan") or {}
         problem = diagnosis.get("code") or "UNKNOWN"
         loss = plan.get("data_loss") if problem != "UNKNOWN" else None
@@ -206,9 +206,10 @@ _OPTIONAL = ("peer", "writer", "reason", "note", "links", "started_by", "approve
 class RecoveryReport:
     """A whole run. `watermark` and the offsets are plain JSON objects or None.
 
-    `verdict` may be left out: it is then the worst of the tables'. It is never better than theirs.
-    `started_by` is the Airflow user who triggered the run, `approved` who agreed to its plan ("by ann", "not needed"), `began`
-    and `ended` are ISO times. These four, `peer`, `writer`, `reason`, `note` and `links` are in the JSON only when given.
+    `verdict` may be left out; it is then the worst verdict of the tables. It is never better than that.
+    `started_by` is the Airflow user who triggered the run, `approved` who approved its plan ("by ann", "not needed"),
+    `began` and `ended` are ISO times. These four, `peer`, `writer`, `reason`, `note` and `links` are in the JSON only
+    when given.
     """
 
     pipeline: str
@@ -252,7 +253,7 @@ class RecoveryReport:
         recovery: OpenRecovery,
         steps: Iterable[StepReport],
     ) -> RecoveryReport:
-        """The report of a run in any state; `recovery`: an empty one where the run opened none.
+        """The report of a run in any state; `recovery`: an empty one if the run opened none.
 
         A run that has not published every table it verified is at best INCONCLUSIVE.
         """
@@ -261,7 +262,7 @@ class RecoveryReport:
         reached = {t.table for t in tables} & set(recovery.published)
         complete = bool(reached) and reached >= set(recovery.tables)
         verdict = overall(table.verdict for table in tables)
-        if complete and verdict is Verdict.MATCH:  # what was verified is on main; W is before all that was compared
+        if complete and verdict is Verdict.MATCH:  # W is before everything that was compared
             through = recovery.watermark.taken_at.isoformat() if recovery.watermark else ""
             tables = tuple(t if t.verified_through else replace(t, verified_through=through) for t in tables)
         return cls(
@@ -284,7 +285,7 @@ class RecoveryReport:
 
     @property
     def exit_status(self) -> int:
-        """What a command ends with: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE."""
+        """The exit status of a command: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE."""
         return _EXIT[Verdict(self.verdict or Verdict.INCONCLUSIVE)]
 
     def to_json(self) -> dict[str, Any]:

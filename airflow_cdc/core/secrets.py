@@ -1,7 +1,7 @@
 """The masker: keeping secrets out of what people see, whether connector configs, traces, pasted logs or error texts.
 
-There is one, because two that know different words each let through what the other masks. Where a value's end is in doubt
-it masks too much rather than too little.
+There is only one: two maskers with different words would each let through what the other masks. If the end of a value
+is in doubt, it masks too much rather than too little.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SECRET_KEY: Final = re.compile(
 _NOT_SECRET: Final = re.compile(
     r"(?:location|converter|columns|enable|enabled|type|class|path|file|partitions)$", re.IGNORECASE
 )
-# column.mask.hash.SHA-256.with.salt.<salt> holds its secret in its own name
+# the name column.mask.hash.SHA-256.with.salt.<salt> contains a secret itself
 _SALT: Final = re.compile(r"(\.with\.salt\.)(.+)$")
-# ${file:/run/secrets:pw} and the like only point to a secret
+# references such as ${file:/run/secrets:pw} only point to a secret
 _REFERENCE: Final = re.compile(r"\$\{[^{}]+\}")
 _IN_URL: Final = re.compile(r"(\w+://)[^/\s:@]+:[^/\s@]+@")
 _IN_TEXT: Final = re.compile(
@@ -53,7 +53,7 @@ def mask_config(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
-    """Free text fit to be shown: known `secrets`, passwords in URLs and password=… pairs replaced."""
+    """Free text that may be shown: known `secrets`, passwords in URLs and password=… pairs are replaced."""
     for secret in sorted({s for s in secrets if len(s) >= 4}, key=len, reverse=True):
         text = text.replace(secret, MASK)
     text = _IN_URL.sub(rf"\g<1>{MASK}@", text)

@@ -58,8 +58,8 @@ class Key:
     Attributes:
         description: for the configuration reference.
         form: how the value is written, or each value of a list; None: as its type says.
-        wing: the key holds a part of a pipeline, one of the kinds of this wing, with the settings of that kind.
-        alone: a list that may be written as its only value.
+        wing: the key holds a part of a pipeline, of one of the kinds of this wing, with that kind's settings.
+        alone: whether a list of one value may be written as that value.
     """
 
     description: str
@@ -70,7 +70,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One key of a settings class; `default` is MISSING where it must be written."""
+    """One key of a settings class; `default` is MISSING for a required key."""
 
     name: str
     type: Any
@@ -104,7 +104,7 @@ def settings(cls: type[S]) -> type[S]:
 
 def declared(cls: type[Any]) -> tuple[Declared, ...]:
     """The keys of a settings class, in the order of its fields."""
-    return _declared(cast("Any", cls))  # mypy takes a class for unhashable here
+    return _declared(cast("Any", cls))  # mypy regards a class as unhashable here
 
 
 @cache
@@ -118,7 +118,7 @@ def _declared(cls: Any) -> tuple[Declared, ...]:
 
 
 class HasSettings(Protocol):
-    """A kind of system, as far as reading its settings goes."""
+    """A kind of system, reduced to what reading its settings needs."""
 
     @property
     def settings(self) -> type[Any]: ...
@@ -143,14 +143,14 @@ class Fault:
 
 
 class Reader:
-    """Reads settings from what YAML or JSON holds, and collects what is wrong in `faults`."""
+    """Reads settings from parsed YAML or JSON and collects errors in `faults`."""
 
     def __init__(self, systems: Systems) -> None:
         self._systems = systems
         self.faults: list[Fault] = []
 
     def settings(self, cls: type[S], written: object, *path: str, **given: object) -> S | None:
-        """An instance of `cls`, or None where there is a fault in it. `given`: fields that are no keys."""
+        """An instance of `cls`, or None if it has a fault. `given`: fields that are not keys."""
         if not isinstance(written, Mapping):
             self._fault(path, _MAPPING)
             return None
@@ -225,7 +225,7 @@ def connections(of: object) -> dict[str, str]:
 
 
 def own_connection(of: object) -> str:
-    """The Airflow connection that a part of a pipeline is reached by: the first that its settings name."""
+    """The Airflow connection of a part of a pipeline: the first that its settings name."""
     return next(iter(connections(of).values()))
 
 
@@ -258,7 +258,7 @@ def plain_value(value: object, form: Form | None) -> object:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """What an error about an unknown word advises: the nearest known one, or all."""
+    """Advice for an error about an unknown word: the nearest known one, or all."""
     words = list(known)
     close = difflib.get_close_matches(word, words, n=1)
     return f"Did you mean {close[0]!r}?" if close else f"Write one of: {', '.join(words) or 'none'}."
@@ -271,7 +271,7 @@ def either(words: Iterable[str]) -> str:
 
 
 def _not_among(written: object, words: Iterable[str]) -> tuple[str, str]:
-    # only here is the value shown: anything else might be a credential in the wrong place
+    # the value is shown only here: any other value might be a credential in the wrong place
     return f"is not one of the allowed words: {str(written)[:40]!r}", f"Write {either(words)}."
 
 
@@ -284,7 +284,7 @@ def _word(words: tuple[str, ...], written: object) -> str:
 
 
 def read_text(written: object) -> str:
-    """A text that is not empty, without the blanks around it. Raises ConfigError."""
+    """A text, stripped of surrounding blanks. Raises ConfigError if it is empty."""
     if not isinstance(written, str):
         raise ConfigError("must be text")
     if not (stripped := written.strip()):
@@ -310,7 +310,7 @@ _PLAIN: Final[Mapping[Any, Callable[[object], object]]] = {str: read_text, bool:
 
 
 def _advice(form: Form | None) -> str:
-    """What the form says of a value that is none of it."""
+    """The form's advice for an invalid value."""
     try:
         if form is not None:
             form.read("")
@@ -320,7 +320,7 @@ def _advice(form: Form | None) -> str:
 
 
 def pattern(title: str, expression: str, todo: str) -> Form:
-    """Text that a regular expression describes as a whole; `todo` is what an error advises."""
+    """Text that must match a regular expression as a whole; `todo` is the advice in an error."""
     compiled = re.compile(expression)
 
     def read(written: object) -> str:
@@ -353,7 +353,7 @@ def _day(written: object) -> str:
 
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9_]{0,99}"
-# a name with a dot in it could not be told from schema.table; one with a comma not in the connector's own lists
+# a name with a dot would look like schema.table, and a comma separates names in the connector's own lists
 _PART: Final = r"[^.,\x00-\x20](?:[^.,\x00-\x1f]*[^.,\x00-\x20])?"
 
 CONNECTION: Final = Form("text", read_text, names_connection=True)

@@ -1,4 +1,4 @@
-"""How `airflow cdc init` adds a pipeline: what a kind asks a person, and what it makes of the answers."""
+"""How `airflow cdc init` adds a pipeline: the questions of a kind, and what it builds from the answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from airflow_cdc.core.errors import UsageError
 
-# question → answer; "" where it may be left out
+# question → answer; "" for an optional one that was left out
 Answers: TypeAlias = Mapping[str, str]
 
 
@@ -20,8 +20,8 @@ class Question:
         key: its name; with dashes, the name of the flag.
         text: the question, and the flag's help.
         default: the value if a person presses Enter. needed: whether "" is refused.
-        as_pipeline: the default is the pipeline's own name, and nobody is asked.
-        example: for the command's help, where there is no default.
+        as_pipeline: the answer is the pipeline's own name by default, without a question.
+        example: for the command's help, if there is no default.
     """
 
     key: str
@@ -34,10 +34,10 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A secret of a connection. Never a flag: those show in ps and in the shell's history.
+    """A secret of a connection. It is never a flag, because flags show in ps and in the shell's history.
 
     Attributes:
-        of: whose it is, as in "the password of …".
+        of: its owner, as in "the password of …".
         variable: the environment variable that may hold it.
     """
 
@@ -77,7 +77,8 @@ class Setup:
     """What a kind contributes to a new pipeline. The functions are called with the pipeline's name and the answers.
 
     Attributes:
-        keys: what stands below the part, without its `kind`. connections: those that it names. notes: lines of comment that follow the keys.
+        keys: the keys of the part, without `kind`. connections: the connections that it names. notes: comment lines
+            after the keys.
     """
 
     questions: tuple[Question, ...] = ()
@@ -92,7 +93,7 @@ def flag(key: str) -> str:
 
 
 def host_and_port(text: str, port: int, *, key: str) -> tuple[str, int]:
-    """The parts of "host:port" or "host". Raises UsageError for an address that is none."""
+    """The parts of "host:port" or "host". Raises UsageError for a malformed address."""
     host, _, number = text.partition(":")
     if number and not number.isdigit():
         raise UsageError(f"{text!r} is not host:port", where=flag(key), todo="Write one like db.example:3306.")

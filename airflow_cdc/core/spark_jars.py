@@ -11,7 +11,7 @@ SCALA_OF_SPARK = {"3": "2.12", "4": "2.13"}
 
 
 class Of(StrEnum):
-    """What the name of an artifact says it was built for."""
+    """What an artifact was built for, according to its name."""
 
     ANY = "any"
     SCALA = r"_(?P<scala>\d+\.\d+)"
@@ -23,9 +23,9 @@ class Need:
     """One thing that Spark must find on its class path.
 
     Attributes:
-        package: the Maven coordinates to give, with {spark}, {minor} and {scala} of the installed Spark.
-        entry: a class file in it, by which a jar of any name is known.
-        comes_with: the one whose package brings it along; only jars have to be named one by one.
+        package: the Maven coordinates, with {spark}, {minor} and {scala} of the installed Spark.
+        entry: a class file in it, which identifies a jar of any name.
+        comes_with: the need whose package includes this one; only jars have to be listed one by one.
     """
 
     artifact: str
@@ -43,7 +43,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class SparkVersion:
-    """The installed Spark, and the Scala that it is built with."""
+    """The installed Spark, and the Scala version that it is built with."""
 
     full: str
 
@@ -56,18 +56,18 @@ class SparkVersion:
         return SCALA_OF_SPARK.get(self.full.partition(".")[0], "")
 
     def package(self, need: Need) -> str:
-        """The Maven coordinates of what is needed, for this Spark."""
+        """The Maven coordinates of the need, for this Spark."""
         return need.package.format(spark=self.full, minor=self.minor, scala=self.scala)
 
 
 @dataclass(frozen=True, slots=True)
 class GivenJars:
-    """What spark-submit will be given.
+    """The jars and packages for spark-submit.
 
     Attributes:
         jars: paths or URLs of jars.
-        packages: Maven coordinates; what they depend on is fetched with them.
-        classes: the entries that were looked for and found inside local jars.
+        packages: Maven coordinates; their dependencies are fetched too.
+        classes: the wanted entries that were found inside local jars.
     """
 
     jars: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class GivenJars:
     classes: frozenset[str] = frozenset()
 
     def has(self, need: Need) -> bool:
-        """Whether a jar or a package holds it."""
+        """Whether a jar or a package contains it."""
         named = any(map(need.found_in, (*self.jars, *self.packages)))
         return (
             named
@@ -85,7 +85,7 @@ class GivenJars:
 
 
 def missing(jars: GivenJars, needs: Iterable[Need]) -> tuple[Need, ...]:
-    """What is needed and not given."""
+    """The needs that are not met."""
     return tuple(need for need in needs if not jars.has(need))
 
 

@@ -1,8 +1,8 @@
 """Metadata of a sink commit, as properties of its snapshot summary.
 
-The stamp (`cdc.epoch`, `cdc.watermark`, `cdc.offsets`) is where the next apply starts; the chunk
-ledger (`cdc.ledger`) is what a snapshot read has finished. Both live in the commit they describe, so
-that the data and the statement about it stand or fall together.
+The stamp (`cdc.epoch`, `cdc.watermark`, `cdc.offsets`) says where the next apply starts; the chunk
+ledger (`cdc.ledger`) says what a snapshot read has finished. Both are in the commit that they describe, so
+that the data and its description are committed together.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LEDGER = "cdc.ledger"
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """How far a sink table has come.
+    """How far a sink table is applied.
 
     Attributes:
         epoch: number of recoveries before this commit; offsets of different epochs do not compare.
         watermark: the source position the table was last read from, as plain JSON, or None.
         offsets: how far each topic was applied.
         snapshot_id: the snapshot that carries the stamp; None while it is not committed.
-        sequence: that snapshot's place in the order of the table's commits, where known.
+        sequence: that snapshot's place in the order of the table's commits, if known.
     """
 
     epoch: int
@@ -103,9 +103,9 @@ class ChunkLedger:
     """The chunks of one table that had been read when a commit of its stage was made.
 
     Attributes:
-        w: hash of the watermark the chunks were read under; chunks of another W count for nothing.
+        w: hash of the watermark under which the chunks were read; chunks of another W do not count.
         server_uuid: the server that was read.
-        fingerprint: of the table's definition at W.
+        fingerprint: the fingerprint of the table's definition at W.
         done_to: last key read (inclusive, in key order), or None before the first chunk or if keyless.
         rows: rows read so far.
         complete: the whole table has been read.

@@ -11,7 +11,7 @@ from typing import Any
 from airflow_cdc.core.errors import MALFORMED, SchemaError
 from airflow_cdc.core.types import LogicalType, Unsupported, type_from_json, type_to_json
 
-# The form of a definition as JSON. Form 1 had MySQL's words in the place of types.
+# The format of a definition as JSON. Format 1 had MySQL's words in place of types.
 FORMAT = 2
 
 Word = str | int | tuple[str, ...]
@@ -19,12 +19,12 @@ Word = str | int | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class NativeColumn:
-    """A column in its source's own words. Only the source reads them; everybody else compares them as they are.
+    """A column in its source's own words. Only the source interprets them; others only compare them.
 
     Attributes:
-        source: whose words these are, such as mysql.
-        type: the type as people of that source write it, for messages.
-        words: (name, value) of whatever else decides what a value is, sorted; what the source does not say is left out.
+        source: the kind of source, such as mysql.
+        type: the type in that source's SQL, for messages.
+        words: sorted (name, value) pairs of everything else that affects values; unknown ones are left out.
     """
 
     source: str
@@ -60,7 +60,7 @@ class Column:
 
     @property
     def value_type(self) -> LogicalType:
-        """The type; SchemaError for one whose values cannot be carried."""
+        """The type. Raises SchemaError for one whose values cannot be carried."""
         if isinstance(self.type, Unsupported):
             raise SchemaError(
                 f"type {self.native.type} is not supported",
@@ -121,12 +121,12 @@ class Table:
 
     @property
     def mirrored(self) -> tuple[Column, ...]:
-        """The columns that the sink has: all of them."""
+        """The columns that the sink has: all columns."""
         return self.columns
 
     @property
     def compared(self) -> tuple[Column, ...]:
-        """The mirrored columns that have one value, whoever reads them: generated ones too, but for zoned ones."""
+        """The mirrored columns whose value is the same for every reader: all except zoned ones."""
         return tuple(c for c in self.columns if not c.zoned)
 
     @property

@@ -1,4 +1,4 @@
-"""Texts of others, cut to what a person reads."""
+"""Texts of other programs, shortened for people."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _SHOWN = 400
 
 
 def shorten(text: str, limit: int = _SHOWN) -> str:
-    """At most `limit` characters of it."""
+    """The first `limit` characters at most."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -1,4 +1,4 @@
-"""How far topics were read: fence, stamp and backlog are made of it."""
+"""How far topics were read: the values in fences, stamps and backlogs."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ PartitionRanges: TypeAlias = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compacted topic keeps of deletes: a tombstone from before `since_ms` may be gone (epoch, as `now_ms`).
+    """A compacted topic's loss of deletes: tombstones older than `since_ms` may be gone (epoch ms, like `now_ms`).
 
-    `first`: partition → the first offset that is not older than that; the partition's end if none is.
+    `first`: partition → offset of the first record that is not older; the partition's end if all are older.
     """
 
     now_ms: int
@@ -35,7 +35,7 @@ class TopicState:
 class TopicOffsets:
     """One topic: its id ("" from brokers that give none) and, of each partition, the next offset to read.
 
-    Raises ValueError for a partition or an offset that is no whole number of 0 or more.
+    Raises ValueError for a partition or an offset that is not a whole number of 0 or more.
     """
 
     topic_id: str
@@ -48,16 +48,16 @@ class TopicOffsets:
 
     @classmethod
     def end_of(cls, state: TopicState) -> TopicOffsets:
-        """All that stands in the topic now was read."""
+        """The offsets after reading everything that is in the topic now."""
         return cls(state.id, {partition: end for partition, (_, end) in state.partitions.items()})
 
     @classmethod
     def after(cls, topic_id: str, ranges: PartitionRanges) -> TopicOffsets:
-        """`ranges` (partition → first offset, end) were read to their ends."""
+        """The offsets after reading `ranges` (partition → first offset, end) to their ends."""
         return cls(topic_id, {partition: max(start, end) for partition, (start, end) in ranges.items()})
 
     def is_of(self, topic_id: str) -> bool | None:
-        """Whether these are offsets of the topic of that id; None where brokers give topics no id."""
+        """Whether these are offsets of the topic with that id; None if brokers give topics no id."""
         return self.topic_id == topic_id if self.topic_id and topic_id else None
 
     def reached(self, ends: TopicOffsets) -> bool:
@@ -69,7 +69,7 @@ class TopicOffsets:
         )
 
     def is_past_record(self, topic_id: str, partition: int, offset: int) -> bool:
-        """Whether a record lies before these offsets; one of another topic of the same name is of a time before."""
+        """Whether a record is before these offsets; a record of an earlier topic with the same name is."""
         return self.topic_id != topic_id or offset < self.next.get(partition, 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class TopicOffsets:
         return cls(str(value["id"]), {whole(p, "a partition"): n for p, n in value["partitions"].items()})
 
 
-# Topic → how far it is to be taken as read. A topic that is absent did not exist then: it is read from 0 (INV 16).
+# Topic → how far it counts as read. A topic that is absent did not exist then: it is read from 0 (INV 16).
 Fence: TypeAlias = Mapping[str, TopicOffsets]
 
 

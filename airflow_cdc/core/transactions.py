@@ -1,6 +1,6 @@
-"""Sets of a source's transactions, where every server that replicates keeps their names (INV 27).
+"""Sets of a source's transactions, for servers on which a transaction keeps its name when it is replicated (INV 27).
 
-What a set is made of is its source's matter: MySQL's are GTID sets. Here they are only joined, subtracted and printed.
+Only the source knows how its sets are built: MySQL's are GTID sets. Here they are only joined, subtracted and printed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Protocol, Self, TypeVar
 
 
 class Transactions(Protocol):
-    """A set of transactions. Only sets of one source meet; str() is the text that the source reads again."""
+    """A set of transactions. Only sets of one source are combined; the source can parse the result of str()."""
 
     @property
     def is_empty(self) -> bool: ...
@@ -32,22 +32,24 @@ T = TypeVar("T", bound=Transactions)
 
 
 def own_transactions(replica: T, source: T) -> T:
-    """What only the replica executed. Read the replica's set first, or the source's newest would be in it."""
+    """What only the replica executed. Read the replica's set first, or the source's newest would be in the result."""
     return replica - source
 
 
 def start_there(stored: T, own: T, before: T | None = None) -> T:
-    """The set to begin with at the replica: its own transactions count as read, so none of them is sent.
+    """The set with which the connector starts at the replica, whose own transactions count as read and are not sent.
 
-    `before` is what counted so in an earlier round: what has reached the source since is own no more, and was not sent.
+    `before` is the set that counted as own in an earlier round. Those of it that have reached the source since are no
+    longer own, and they were never sent.
     """
     return (stored if before is None else stored - before) | own
 
 
 def come_back(read: T, source: T, own: T | None = None) -> T:
-    """The set to go on with at the source: nothing that only the replica has may stay in it (INV 27).
+    """The set with which the connector continues at the source, without anything that only the replica has (INV 27).
 
-    A transaction of the replica's own in the connector's offset makes the source look as if it had lost something. What
-    merely counted as read (`own`) goes too: where two servers replicate each other, the source may have it by now.
+    With a transaction of the replica's own in the offset, the source would look as if it had lost something.
+    Transactions that only counted as read (`own`) are removed too: if the servers replicate each other, the source may
+    have them now.
     """
     return (read if own is None else read - own) & source

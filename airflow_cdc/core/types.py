@@ -1,7 +1,7 @@
-"""What a value is, wherever it is kept: the types that a source's own types are mapped to, and a sink's come from.
+"""Logical types: a source's types are mapped to them, and a sink's types are derived from them.
 
-A source says which of these each of its columns is (sources/*/types.py). Everything that is neither the source nor its
-connector looks at these alone: how a value is compared (decisions/compare/canonical.py) and which type a sink gives it.
+A source gives each of its columns one of these types (sources/*/types.py). Everything except the source and its
+connector uses only these: to compare values (decisions/compare/canonical.py) and to choose the sink's type.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Decimal:
-    """An exact number of `precision` digits, `scale` of them after the point."""
+    """An exact number of `precision` digits, `scale` of them after the decimal point."""
 
     precision: int
     scale: int = 0
@@ -43,7 +43,7 @@ class Boolean:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Characters. `long`: a value may be too long to stand in the text of its row, so its hash does."""
+    """Characters. `long`: a value may be too long for the text of its row, which then has the value's hash."""
 
     long: bool = False
 
@@ -67,12 +67,12 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class LocalDateTime:
-    """A date with a time of day in microseconds, of no time zone."""
+    """A date with a time of day in microseconds, without a time zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A moment in microseconds, the same everywhere."""
+    """A point in time in microseconds, independent of time zones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-# a start time is the clock less an uptime in whole seconds
+# a start time is the clock minus an uptime in whole seconds
 _SAME_START_S = 10
 
 
 @dataclass(frozen=True, slots=True)
 class XaState:
-    """What a server says of its XA transactions at one time.
+    """A server's information about its XA transactions at one time.
 
     Attributes:
-        started_at: when the server was started, epoch seconds; its counters are of the time since then.
-        prepares, rollbacks: statements XA PREPARE and XA ROLLBACK so far; a rollback of what was not prepared counts too.
-        open: prepared and not ended; () also where the user may not ask.
+        started_at: when the server was started, epoch seconds; its counters started then.
+        prepares, rollbacks: XA PREPARE and XA ROLLBACK statements so far; rollbacks without a prepare count too.
+        open: transactions prepared and not ended; () also if the user may not ask.
     """
 
     server_uuid: str
@@ -43,16 +43,16 @@ class XaState:
         return cls(**value)
 
     def same_count(self, other: XaState) -> bool:
-        """Whether the counters of both began with the same start of the same server."""
+        """Whether the counters of both began at the same start of the same server."""
         return self.server_uuid == other.server_uuid and abs(self.started_at - other.started_at) <= _SAME_START_S
 
 
 def rollback_doubt(before: XaState | None, now: XaState | None, *, events: bool = True) -> str:
-    """Why rows of a rolled back XA transaction may stand in a table of the sink since `before`; "" if none can.
+    """Why a table of the sink may hold rows of an XA transaction rolled back since `before`; "" if it cannot.
 
-    `events`: whether any event of the table came since; without one only what was open then can have left rows there.
-    A server that was restarted in between counts from 0, so any sign of XA is a doubt then. A server that nobody asked
-    about XA before, and that used none since, gives no doubt.
+    `events`: whether any event of the table came since; without one, only transactions open then can have left rows.
+    A server that was restarted in between counts from 0, so any sign of XA is then a doubt. A server whose XA state was
+    not read before, and that has used no XA since, gives no doubt.
     """
     if now is None or before is None:
         return ""

@@ -1,1 +1,1 @@
-"""Decisions: functions of values alone, without I/O. Standard library only; no system is named here."""
+"""Decisions: pure functions of values, without I/O. They use the standard library only and name no system."""

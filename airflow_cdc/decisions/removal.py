@@ -1,4 +1,4 @@
-"""How many rows a recovery takes from the sink, and whether that is allowed. Not to know is no small number (INV 36)."""
+"""How many rows a recovery removes from the sink, and whether that is allowed. Unknown does not mean few (INV 36)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Removal:
     """The rows that publishing a verified table would remove.
 
     Attributes:
-        rows: of main now; None: unknown.
-        proven: rows of the source, as the verification counted them; None: it did not.
-        agreed: how many rows a person approved to remove.
+        rows: rows in main now; None: unknown.
+        proven: rows in the source, as counted by the verification; None: not counted.
+        agreed: how many rows a person allowed to be removed.
     """
 
     table: str
@@ -29,7 +29,7 @@ class Removal:
         return None if self.rows is None or self.proven is None else max(0, self.rows - self.proven)
 
     def beyond(self, limit: Limit) -> str:
-        """Why this is more than `limit` and what was agreed to, as one line; "" if it is not."""
+        """Why this exceeds both `limit` and the number agreed to, as one line; "" if it does not."""
         if allows_all(limit):
             return ""
         if self.removed is None:
@@ -41,15 +41,15 @@ class Removal:
 
 
 def allows_all(limit: Limit) -> bool:
-    """Whether no number of rows is too many, so that none has to be known."""
+    """Whether the limit allows any number of rows, so that the number need not be known."""
     return limit.percent and limit.amount >= 100
 
 
 def over_limit(limit: Limit, deletes: Mapping[str, int | None], rows: Mapping[str, int | None]) -> str:
-    """Why a plan that removes `deletes` (table → rows, None: not known) of `rows` needs a person; "" if it does not."""
+    """Why a plan that removes `deletes` (table → rows, None: unknown) of `rows` needs approval; "" if it does not."""
     if allows_all(limit):
         return ""
-    # without a count of the sink's rows a share of them is not known: then the limit is taken as passed
+    # without a count of the sink's rows their share is unknown, so the limit counts as exceeded
     over = [
         f"{name} ({count} rows)"
         for name, count in deletes.items()
@@ -66,6 +66,6 @@ def over_limit(limit: Limit, deletes: Mapping[str, int | None], rows: Mapping[st
 
 
 def refusals(limit: Limit, removals: Iterable[Removal]) -> dict[str, str]:
-    """Table → why it must not be published before a person has agreed."""
+    """Table → why it must not be published before a person has approved."""
     reasons = {one.table: one.beyond(limit) for one in removals}
     return {table: why for table, why in reasons.items() if why}

@@ -1,1 +1,1 @@
-"""Where the rows go, a folder per system."""
+"""The sinks that rows are written to, one folder per system."""

@@ -4,8 +4,8 @@
         @pytest.fixture
         def bench(self): ...
 
-Each suite says in its docstring which fixture it needs. Needs pytest; nothing else of this package imports it. The Spark side
-of a source and of a connector is held by airflow_cdc.testing.rows and .events, which need pyspark.
+Each suite says in its docstring which fixture it needs. Needs pytest; no other module of this package imports it. The
+suites for the Spark side of a source and of a connector are airflow_cdc.testing.rows and .events, which need pyspark.
 """
 
 import pytest

@@ -38,7 +38,7 @@ ONE, TWO = {"id": 1, "name": "a", "qty": 10}, {"id": 1, "name": None, "qty": -3}
 
 
 class EventBench(Protocol):
-    """How a test makes records of one connector about one kind of source."""
+    """Creates records as one connector writes them for one kind of source."""
 
     @property
     def decoder(self) -> EventDecoder:
@@ -47,7 +47,7 @@ class EventBench(Protocol):
 
     @property
     def log(self) -> SourceLog:
-        """What the positions in its source's log mean."""
+        """The meaning of the positions in its source's log."""
         ...
 
     @property
@@ -57,7 +57,7 @@ class EventBench(Protocol):
 
     @property
     def keyless(self) -> Table:
-        """Another table, of the same columns, without a key."""
+        """Another table with the same columns and without a key."""
         ...
 
     def event(
@@ -73,26 +73,26 @@ class EventBench(Protocol):
     ) -> Record:
         """A change as the connector writes it; the value of a tombstone is None.
 
-        `at`: the number of its transaction, from 1; `row`: which of its changes. `snapshot`: first or later, of a row of
-        the connector's own snapshot.
+        `at`: the number of its transaction, from 1; `row`: which change of the transaction. `snapshot`: first or later,
+        for a row of the connector's own snapshot.
         """
         ...
 
     def tombstone(self, table: Table, key: Image) -> Record:
-        """What follows a delete."""
+        """The record that follows a delete."""
         ...
 
     def placeless(self, table: Table, after: Image) -> Record:
-        """An insert that does not say where it stands in the log."""
+        """An insert that carries no position in the log."""
         ...
 
     def watermark(self, at: int) -> Watermark:
-        """A watermark that holds the transactions up to this number, and none later."""
+        """A watermark that covers the transactions up to this number and none later."""
         ...
 
 
 class EventDecoderContract:
-    """Subclass it and give the fixtures `events`, an EventBench, and `spark`, a session as the driver makes it."""
+    """Subclass it and provide the fixtures `events` (an EventBench) and `spark` (a session like the driver's)."""
 
     def test_the_records_of_the_tables_topic_are_a_row_each(self, events: EventBench, spark: SparkSession) -> None:
         some = [events.event(events.keyed, CREATE, None, {**ONE, "id": n}, at=n) for n in (1, 2, 3)]
@@ -126,7 +126,7 @@ class EventDecoderContract:
         assert [row["cdc"]["bad"] for row in rows] == [None] * 5
         assert [_dict(row["after"]) for row in rows] == [ONE, TWO, None, None, ONE]
         assert {row["key"]["id"] for row in rows} == {1}
-        # an image that may not be whole is none
+        # an image that may be incomplete counts as none
         assert [_dict(row["before"]) for row in rows[1:3]] in ([ONE, TWO], [None, None])
 
     def test_without_a_key_the_old_row_is_whole(self, events: EventBench, spark: SparkSession) -> None:
@@ -144,7 +144,7 @@ class EventDecoderContract:
         assert row["cdc"]["origin"]
 
     def test_places_are_ordered_within_their_origin(self, events: EventBench, spark: SparkSession) -> None:
-        """The topic's order is another one."""
+        """The order of the topic differs from that of the log."""
         table, at = events.keyed, [(2, 0), (1, 1), (10, 0), (1, 0), (2, 1)]
         rows = _decoded(spark, events, table, [events.event(table, CREATE, None, ONE, at=n, row=r) for n, r in at])
         assert len({row["cdc"]["origin"] for row in rows}) == 1

@@ -1,4 +1,4 @@
-"""What a KIND of any wing must be like; no server is needed."""
+"""What the KIND of any system must fulfil; no server is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_cdc.kinds import WINGS, Kinds
 
 
 def lazies(value: object, path: str = "") -> Iterator[tuple[str, Lazy[Any]]]:
-    """Everything that a kind names and does not import, with the path of fields that leads to it."""
+    """Everything that a kind refers to without importing it, with the path of fields that leads to it."""
     if isinstance(value, Lazy):
         yield path, value
     elif is_dataclass(value):
@@ -29,17 +29,18 @@ def lazies(value: object, path: str = "") -> Iterator[tuple[str, Lazy[Any]]]:
 
 
 def _codec(kind: Named) -> list[Any]:
-    """What the client of a connector is given besides its endpoint: one of its codecs."""
+    """The further argument of a connector's client besides the endpoint: one of its codecs."""
     known = kind.reads.values() if isinstance(kind, ConnectorKind) else ()
     return [reads.codec.load()() for reads in known if reads.codec is not None][:1]
 
 
 class KindContract:
-    """Subclass it and give the fixtures:
+    """Subclass it and provide the fixtures:
 
     * `kind`: the KIND under test;
-    * `written`: what pipelines.yaml holds for such a part, `kind` included, every key that must be written;
-    * `endpoint`: an endpoint of it, and `secrets`: the texts in it that nobody may see. No server needs to be there.
+    * `written`: such a part as pipelines.yaml holds it, with `kind` and every other required key;
+    * `endpoint`: an endpoint of that kind; no server has to run there;
+    * `secrets`: the texts in the endpoint that nobody may see.
     """
 
     @pytest.fixture
@@ -95,7 +96,7 @@ class KindContract:
         client = kind.client.load()(endpoint, *_codec(kind))
         assert client.where == endpoint.where
         if isinstance(kind, ControlKind):
-            return  # asked by Control alone, whose calls are guarded as a whole
+            return  # only Control calls it, and its calls are guarded as a whole
         assert client.limited(CallLimits()).where == endpoint.where
 
     @staticmethod

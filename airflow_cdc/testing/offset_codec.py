@@ -14,11 +14,11 @@ from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.kinds import read_position
 
 ODD: tuple[Any, ...] = (None, True, -1, 1.5, "", "x", [], [[]], {}, {"a": 1}, 10**40, "\x00")
-"""What may stand in JSON where something else belongs."""
+"""JSON values of a wrong type, to put in place of right ones."""
 
 
 def damaged(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The value with each of its keys taken out, or holding something odd; and no value at all."""
+    """The value with each of its keys in turn removed or set to something odd; and an empty value."""
     yield {}
     for key in value:
         yield {name: held for name, held in value.items() if name != key}
@@ -26,12 +26,12 @@ def damaged(value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 class OffsetCodecContract:
-    """Subclass it and give the fixtures:
+    """Subclass it and provide the fixtures:
 
     * `codec`: the codec under test;
     * `source`: the kind of source whose positions it reads, by name;
-    * `stored`: values as the connector really stores them, each later than the one before it;
-    * `malformed`: values that it must not take for an offset.
+    * `stored`: values as the connector really stores them, each at a later position than the one before;
+    * `malformed`: values that it must not accept as an offset.
     """
 
     def test_what_is_stored_is_kept_and_means_a_position(

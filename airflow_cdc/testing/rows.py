@@ -39,7 +39,7 @@ CHUNK_ROWS = 7
 
 
 class RowBench(Protocol):
-    """How a test fills and changes one kind of source."""
+    """Fills and changes one kind of source for a test."""
 
     @property
     def reader(self) -> RowReader:
@@ -48,7 +48,7 @@ class RowBench(Protocol):
 
     @property
     def keyed(self) -> Table:
-        """A table with every type that the source has at its edges, NULLs among them; its key begins with a whole number.
+        """A table with edge values of every type that the source has, and NULLs. Its key begins with a whole number.
 
         It has at least 10 rows, and stays as it is.
         """
@@ -64,7 +64,7 @@ class RowBench(Protocol):
         ...
 
     def foreign(self) -> Watermark:
-        """A watermark of another server than the one that is reached."""
+        """A watermark of another server than the one under test."""
         ...
 
     def write(self) -> None:
@@ -79,7 +79,7 @@ def python_rows(rows: DataFrame, columns: Sequence[Column]) -> list[dict[str, An
 
 
 def _plain(column: Column) -> str:
-    """Spark: a moment by its microseconds, because Python would shift it into its own time zone."""
+    """Spark expression: an instant as microseconds, because Python would shift it into its own time zone."""
     name = quote_ident(column.name)
     moment = isinstance(column.type, LocalDateTime | Instant)
     return f"unix_micros(CAST({name} AS timestamp))" if moment else name
@@ -96,7 +96,7 @@ def _value(column: Column, value: Any) -> Any:
 
 
 class RowReaderContract:
-    """Subclass it and give the fixtures `rows`, a RowBench, and `spark`, a session as the driver makes it."""
+    """Subclass it and provide the fixtures `rows` (a RowBench) and `spark` (a session like the driver's)."""
 
     @pytest.fixture
     def session(self, spark: SparkSession) -> SparkSession:
@@ -111,7 +111,7 @@ class RowReaderContract:
 
     @pytest.fixture
     def expected(self, rows: RowBench, frame: DataFrame) -> Mapping[str, str]:
-        """Key text → hash of every row, as the reference says of the values that Spark has."""
+        """Key text → hash of every row, by the reference implementation, from the values that Spark read."""
         table = rows.keyed
         values = python_rows(frame, [*canonical.hashed(table)])
         return {canonical.key_text(table, row): canonical.row_hash(table, row) for row in values}
@@ -252,7 +252,7 @@ class RowReaderContract:
         rows.write()
 
     def test_a_leaf_taken_out_leaves_the_rest(self, rows: RowBench, expected: Mapping[str, str]) -> None:
-        """The source's sums are those that rows are later taken out of."""
+        """A comparison subtracts rows from the source's sums, so the sums must be made of the row hashes."""
         with rows.reader.view(rows.keyed, at=rows.watermark()) as view:
             total = view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE)[0]
         key, h = min(expected.items())

@@ -19,7 +19,7 @@ VISIBLE_SECONDS = 30.0
 
 
 class SourceBench(Protocol):
-    """How a test writes to, looks at and damages one kind of source."""
+    """Writes to, reads and damages one kind of source for a test."""
 
     @property
     def kind(self) -> SourceKind: ...
@@ -36,16 +36,16 @@ class SourceBench(Protocol):
         ...
 
     def purge(self) -> None:
-        """Remove from the log all that was written up to now; what is written next stays."""
+        """Remove from the log everything written up to now; later writes stay."""
         ...
 
     def unreachable(self) -> DataEndpoint:
-        """An endpoint of the same kind at which nobody answers."""
+        """An endpoint of the same kind where no server answers."""
         ...
 
 
 class _Elsewhere:
-    """A position of a kind of source that nobody has."""
+    """A position of a source kind that does not exist."""
 
     kind: ClassVar[str] = "elsewhere"
 
@@ -60,7 +60,7 @@ class _Elsewhere:
 
 
 class SourceContract:
-    """Subclass it and give the fixture `bench`, a SourceBench. A test may purge the server's log."""
+    """Subclass it and provide the fixture `bench`, a SourceBench. A test may purge the server's log."""
 
     @pytest.fixture
     def source(self, bench: SourceBench) -> Any:
@@ -69,7 +69,7 @@ class SourceContract:
 
     @pytest.fixture
     def recoverable(self, bench: SourceBench) -> None:
-        """For what only a source that Spark reads must do."""
+        """For tests that apply only to a source that Spark can read."""
         if bench.kind.reader is None:
             pytest.skip(f"{bench.kind.title} is diagnosed, not recovered: see test_what_is_not_offered_is_refused")
 
@@ -156,7 +156,7 @@ class SourceContract:
             source.check_same_server(replace(watermark, server="00000000-0000-0000-0000-000000000001"))
 
     def test_what_is_not_offered_is_refused(self, bench: SourceBench, source: Any) -> None:
-        """A client may offer a watermark before its kind names a reader: every plan is refused all the same."""
+        """A client may offer a watermark before its kind names a reader: every plan is still refused."""
         if bench.kind.reader is not None:
             pytest.skip(f"{bench.kind.title} is recovered")
         if (watermark := _offered_watermark(source)) is not None:
@@ -174,7 +174,7 @@ class SourceContract:
 
 
 def _offered_watermark(source: Any) -> Watermark | None:
-    """W where the client offers one; None where it refuses, which must be a SourceError."""
+    """W if the client offers one; None if it refuses, which it must do with a SourceError."""
     try:
         taken: Watermark = source.watermark()
     except SourceError:

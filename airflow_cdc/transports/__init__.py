@@ -1,1 +1,1 @@
-"""What lies between connector and sink, a folder per system."""
+"""Transports between connector and sink, a folder per system."""

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from stack.connect import ConnectWorker
+from stack.connect import POSTGRES_CLASS, ConnectWorker
 from stack.mysql import MySqlServer
+from stack.postgres import PostgresServer
 from stack.process import wait_until
 from stack.rest import RestError
 from stack.shop.dataset import SCHEMA, TABLES
@@ -22,7 +23,7 @@ PLAIN = {
     "value.converter.replace.null.with.default": "false",
 }
 # What Debezium's documentation says for a large snapshot: larger fetches, batches and queues, tables side by side, and
-# a producer that waits for more. The connection's keep-alive as it is by default.
+# a producer that waits for more.
 FAST_SNAPSHOT = {
     "snapshot.fetch.size": "10000",
     "snapshot.max.threads": "2",
@@ -30,14 +31,13 @@ FAST_SNAPSHOT = {
     "max.queue.size": "65536",
     "producer.override.linger.ms": "20",
     "producer.override.batch.size": "262144",
-    "connect.keep.alive.interval.ms": "60000",
 }
 NAMES = {"shop": 5401, "peer": 5402}  # connector → the server id it registers with
 
 
 def config(name: str, mysql: MySqlServer, bootstrap: str, **more: str) -> dict[str, str]:
-    """An ordinary Debezium MySQL configuration; `name` is also the topic prefix."""
-    return {
+    """An ordinary Debezium MySQL configuration; `name` is also the topic prefix. "" in `more` leaves a setting out."""
+    settings = {
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
         "database.hostname": mysql.host,
         "database.port": str(mysql.port),
@@ -55,6 +55,32 @@ def config(name: str, mysql: MySqlServer, bootstrap: str, **more: str) -> dict[s
         "include.schema.changes": "true",
         "heartbeat.interval.ms": "1000",
         "connect.keep.alive.interval.ms": "1000",
+        **PLAIN,
+        **more,
+    }
+    return {key: value for key, value in settings.items() if value}
+
+
+def postgres_config(name: str, postgres: PostgresServer, bootstrap: str, **more: str) -> dict[str, str]:
+    """An ordinary Debezium PostgreSQL configuration; `name` is also the topic prefix, the slot and the publication."""
+    del bootstrap  # it keeps no history of definitions
+    return {
+        "connector.class": POSTGRES_CLASS,
+        "plugin.name": "pgoutput",
+        "database.hostname": postgres.host,
+        "database.port": str(postgres.port),
+        "database.user": postgres.debezium.user,
+        "database.password": postgres.debezium.password,
+        "database.dbname": SCHEMA,
+        "slot.name": name,
+        "publication.name": name,
+        "publication.autocreate.mode": "disabled",
+        "topic.prefix": name,
+        "table.include.list": ",".join(f"{SCHEMA}.{table}" for table in TABLES),
+        "decimal.handling.mode": "string",
+        "interval.handling.mode": "string",
+        "provide.transaction.metadata": "true",
+        "heartbeat.interval.ms": "1000",
         **PLAIN,
         **more,
     }
@@ -103,20 +129,43 @@ def stop(worker: ConnectWorker, *names: str) -> None:
 def failure(worker: ConnectWorker, name: str, timeout: float = 120.0) -> str:
     """Resume a connector and wait until its task has FAILED; returns the reason it gives."""
     worker.call("PUT", f"/connectors/{name}/resume")
+    return wait_until(
+        lambda: failed(worker, name), timeout=timeout, what=f"connector {name} to fail", child=worker.child
+    )
 
-    def failed() -> str | None:
-        _, tasks = state(worker, name)
-        return str(tasks[0]["trace"]) if tasks and tasks[0]["state"] == "FAILED" else None
 
-    trace = wait_until(failed, timeout=timeout, what=f"connector {name} to fail", child=worker.child)
-    reasons = [line.strip() for line in trace.splitlines() if "no longer available" in line]
-    return (reasons or trace.splitlines())[-1].removeprefix("Caused by: ")
+def failed(worker: ConnectWorker, name: str) -> str | None:
+    """The reason that a connector's task gives for having FAILED, None if it has not."""
+    _, tasks = state(worker, name)
+    if not tasks or tasks[0]["state"] != "FAILED":
+        return None
+    lines = [line.strip() for line in str(tasks[0]["trace"]).splitlines()]
+    reasons = [line for line in lines if "no longer available" in line]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    return (reasons or causes or lines[:1])[-1].removeprefix("Caused by: ")
 
 
 def stored(worker: ConnectWorker, name: str) -> dict[str, Any]:
     """The offset a connector has stored; {} when none."""
     offsets = worker.call("GET", f"/connectors/{name}/offsets")["offsets"]
     return dict(offsets[0]["offset"]) if offsets else {}
+
+
+def copied(offset: Mapping[str, Any]) -> bool:
+    """Whether a stored offset is one behind the connector's own snapshot; PostgreSQL's keeps the word until an event comes."""
+    return bool(offset) and (not offset.get("snapshot") or bool(offset.get("snapshot_completed")))
+
+
+def copy_again(worker: ConnectWorker, settings: Mapping[str, str], timeout: float = 900.0) -> float:
+    """Let the failed peer begin anew: its offset is deleted, and it takes its first snapshot again; returns the seconds.
+
+    What is left where Debezium does not see by itself that its position was purged, as its MariaDB connector.
+    """
+    began = time.monotonic()
+    stop(worker, "peer")
+    worker.call("DELETE", "/connectors/peer/offsets")
+    worker.call("PUT", "/connectors/peer/config", {**settings, "snapshot.mode": "initial"})
+    return _copied_again(worker, {}, began, timeout)
 
 
 def heal_itself(worker: ConnectWorker, settings: Mapping[str, str], timeout: float = 900.0) -> float:
@@ -126,13 +175,17 @@ def heal_itself(worker: ConnectWorker, settings: Mapping[str, str], timeout: flo
     """
     lost, began = stored(worker, "peer"), time.monotonic()
     worker.call("PUT", "/connectors/peer/config", {**settings, "snapshot.mode": "when_needed"})
+    return _copied_again(worker, lost, began, timeout)
+
+
+def _copied_again(worker: ConnectWorker, lost: Mapping[str, Any], began: float, timeout: float) -> float:
     worker.call("PUT", "/connectors/peer/resume")
 
     def complete() -> bool | None:
         connector_state, tasks = state(worker, "peer")
         offset = stored(worker, "peer")
         runs = connector_state == "RUNNING" and [t["state"] for t in tasks] == ["RUNNING"]
-        return True if runs and offset and offset != lost and not offset.get("snapshot") else None
+        return True if runs and offset != lost and copied(offset) else None
 
     wait_until(complete, timeout=timeout, what="the peer's re-snapshot to end", child=worker.child)
     return round(time.monotonic() - began, 1)

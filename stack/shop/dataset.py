@@ -189,7 +189,7 @@ def fill(connection: pymysql.connections.Connection, rows: int) -> dict[str, int
     with connection.cursor() as cursor:
         cursor.execute(f"USE {SCHEMA}")
         # zero dates are part of the data: the strict modes would refuse them
-        cursor.execute("SET SESSION sql_mode = '', time_zone = '+00:00', cte_max_recursion_depth = 100000000")
+        cursor.execute(f"SET SESSION sql_mode = '', time_zone = '+00:00', {_recursion(cursor)} = 100000000")
         for table, count in counts.items():
             for start in range(0, count, 100_000):
                 cursor.execute(_FILL[table].format(start=start + 1, stop=min(start + 100_000, count)))
@@ -198,6 +198,13 @@ def fill(connection: pymysql.connections.Connection, rows: int) -> dict[str, int
             cursor.execute(insert_all_types(number))
         connection.commit()
     return {**counts, "all_types": ALL_TYPES_ROWS}
+
+
+def _recursion(cursor: pymysql.cursors.Cursor) -> str:
+    """What the server calls the limit of WITH RECURSIVE: MySQL's name, or MariaDB's."""
+    names = "'cte_max_recursion_depth', 'max_recursive_iterations'"
+    cursor.execute(f"SHOW VARIABLES WHERE Variable_name IN ({names})")
+    return str(cursor.fetchall()[0][0])
 
 
 def insert_all_types(number: int, row_id: int | None = None) -> str:

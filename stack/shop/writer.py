@@ -13,9 +13,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pymysql
 
@@ -30,26 +30,53 @@ PAUSE = 0.05  # the loop wakes this often and does what is due
 class Writer:
     """Makes small transactions at an even rate; every kind of change on every table."""
 
-    def __init__(self, connection: pymysql.connections.Connection, seed: int) -> None:
+    SQL: ClassVar[Mapping[str, str]] = {
+        "highest": "SELECT COALESCE(MAX(id), 0) FROM orders",
+        "order": "INSERT INTO orders (customer, status, amount, placed_at) VALUES (%s, 'new', %s, NOW(3))",
+        "order changed": "UPDATE orders SET amount = amount + 1, note = %s WHERE id = %s",
+        "order gone": "DELETE FROM orders WHERE id = %s",
+        "order again": "INSERT IGNORE INTO orders (id, customer, status, amount, placed_at) VALUES (%s, 'again', 'paid', 1, NOW(3))",
+        "item": "REPLACE INTO order_items VALUES (%s, %s, %s, %s, %s)",
+        "item changed": "UPDATE order_items SET qty = qty + 1 WHERE order_id = %s AND line = 1",
+        "item gone": "DELETE FROM order_items WHERE order_id = %s AND line = 2",
+        "customer": "INSERT INTO customers (code, name, created_at) VALUES (%s, %s, NOW(6))",
+        "customer moved": "UPDATE customers SET code = %s WHERE code = %s",
+        "customer moved on": "UPDATE customers SET code = %s, balance = balance + 1 WHERE code = %s",
+        "customer renamed": "UPDATE customers SET name = %s WHERE code = %s",
+        "customer gone": "DELETE FROM customers WHERE code = %s",
+        "events": "INSERT INTO events VALUES ('2026-01-01 00:00:00', %s, 'dup'), ('2026-01-01 00:00:00', %s, 'dup')",
+        "events gone": "DELETE FROM events WHERE kind = %s AND payload = 'dup' LIMIT 5",
+    }  # fmt: skip
+    all_types_row: Callable[[int, int], str] = staticmethod(insert_all_types)
+
+    def __init__(self, connection: Any, seed: int) -> None:
         self.connection = connection
         self.random = random.Random(seed)
         self.counts: Counter[str] = Counter()
         self.pending: Counter[str] = Counter()
         with connection.cursor() as cursor:
-            cursor.execute("SELECT COALESCE(MAX(id), 0) FROM orders")
+            cursor.execute(self.SQL["highest"])
             self.last_order = int(cursor.fetchall()[0][0])
         self.born = 0
         self.tag = f"{int(time.time()) % 100_000:05d}"  # a writer started again must not meet its own keys
 
-    def change(self, table: str, sql: str, *values: Any) -> None:
-        """Run one statement and count the rows it changed."""
+    def change(self, table: str, what: str, *values: Any) -> None:
+        """Run one statement of SQL and count the rows it changed."""
+        self.pending[table] += self.execute(self.SQL[what], values)
+
+    def execute(self, sql: str, values: Sequence[Any]) -> int:
+        """Run a statement; the rows it changed."""
         with self.connection.cursor() as cursor:
-            self.pending[table] += cursor.execute(sql, values)
+            return int(cursor.execute(sql, values))
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self.connection.begin()
 
     def transaction(self) -> None:
         """One transaction of about ten row changes over all tables; counted when it is committed."""
         self.pending.clear()
-        self.connection.begin()
+        self.begin()
         for act in (self.orders, self.items, self.customers, self.events, self.all_types):
             act()
         self.connection.commit()
@@ -59,87 +86,49 @@ class Writer:
         r = self.random
         any_id = r.randint(1, self.last_order)
         self.last_order += 1
-        self.change(
-            "orders",
-            "INSERT INTO orders (customer, status, amount, placed_at) VALUES (%s, 'new', %s, NOW(3))",
-            f"Cust-{r.randint(0, 999)}",
-            r.randint(1, 99999) / 100,
-        )
-        self.change(
-            "orders", "UPDATE orders SET amount = amount + 1, note = %s WHERE id = %s", f"upd {r.random()} 😀", any_id
-        )
+        self.change("orders", "order", f"Cust-{r.randint(0, 999)}", r.randint(1, 99999) / 100)
+        self.change("orders", "order changed", f"upd {r.random()} 😀", any_id)
         doomed = r.randint(1, self.last_order)
         if self.born % 3 == 0:
-            self.change("orders", "DELETE FROM orders WHERE id = %s", doomed)
+            self.change("orders", "order gone", doomed)
         if self.born % 6 == 0:  # born again under the same key
-            self.change(
-                "orders",
-                "INSERT IGNORE INTO orders (id, customer, status, amount, placed_at) VALUES (%s, 'again', 'paid', 1, NOW(3))",
-                doomed,
-            )
+            self.change("orders", "order again", doomed)
 
     def items(self) -> None:
         r = self.random
         order = r.randint(0, max(1, self.last_order // 2))
-        self.change(
-            "order_items",
-            "REPLACE INTO order_items VALUES (%s, %s, %s, %s, %s)",
-            order,
-            7,
-            f"N{order}"[:12],
-            1,
-            r.random(),
-        )
-        self.change(
-            "order_items",
-            "UPDATE order_items SET qty = qty + 1 WHERE order_id = %s AND line = 1",
-            r.randint(0, self.last_order // 2),
-        )
-        self.change(
-            "order_items",
-            "DELETE FROM order_items WHERE order_id = %s AND line = 2",
-            r.randint(0, self.last_order // 2),
-        )
+        self.change("order_items", "item", order, 7, f"N{order}"[:12], 1, r.random())
+        self.change("order_items", "item changed", r.randint(0, self.last_order // 2))
+        self.change("order_items", "item gone", r.randint(0, self.last_order // 2))
 
     def customers(self) -> None:
         self.born += 1
         code = f"New-{self.tag}-{self.born}-{self.random.randint(0, 9)}"
-        self.change(
-            "customers", "INSERT INTO customers (code, name, created_at) VALUES (%s, %s, NOW(6))", code, "born 👶"
-        )
-        # the key itself changes: once to another value, once only its case (equal for the collation, not for bytes)
-        self.change("customers", "UPDATE customers SET code = %s WHERE code = %s", code.upper(), code)
+        self.change("customers", "customer", code, "born 👶")
+        # the key itself changes: once only its case (where the collation ignores it, equal for it and not for bytes), once to
+        # another value
+        self.change("customers", "customer moved", code.upper(), code)
         if self.born % 2:
-            self.change(
-                "customers",
-                "UPDATE customers SET code = %s, balance = balance + 1 WHERE code = %s",
-                f"{code}-moved",
-                code,
-            )
-        self.change(
-            "customers",
-            "UPDATE customers SET name = %s WHERE code = %s",
-            "renamed  ",
-            f"Cust-{self.random.randint(0, 20000) * 4}",
-        )
+            self.change("customers", "customer moved on", f"{code}-moved", self.known_as(code))
+        self.change("customers", "customer renamed", "renamed  ", f"Cust-{self.random.randint(0, 20000) * 4}")
         if self.born % 5 == 0:
-            self.change("customers", "DELETE FROM customers WHERE code = %s", f"{code}-moved")
+            self.change("customers", "customer gone", f"{code}-moved")
+
+    def known_as(self, code: str) -> str:
+        """By what a customer is found whose code is in capitals by now: by either, for a collation that ignores case."""
+        return code
 
     def events(self) -> None:
         kind = self.random.choice(("view", "click", "buy"))
-        self.change(
-            "events",
-            "INSERT INTO events VALUES ('2026-01-01 00:00:00', %s, 'dup'), ('2026-01-01 00:00:00', %s, 'dup')",
-            kind,
-            kind,
-        )
+        self.change("events", "events", kind, kind)
         # without a key each of these reads the table up to its first match: so seldom, and several rows at a time
         if self.born % 10 == 0:
-            self.change("events", "DELETE FROM events WHERE kind = %s AND payload = 'dup' LIMIT 5", kind)
+            self.change("events", "events gone", kind)
 
     def all_types(self) -> None:
         row = self.random.randint(0, 400)
-        self.change("all_types", insert_all_types(self.random.randint(0, 10_000), row).replace("%", "%%"))
+        sql = self.all_types_row(self.random.randint(0, 10_000), row)
+        self.pending["all_types"] += self.execute(sql.replace("%", "%%"), ())
 
 
 def run(connection: pymysql.connections.Connection, counts: Path, stop: threading.Event, seed: int = 7) -> int:
@@ -194,12 +183,17 @@ def paced(transaction: Callable[[], None], made: Counter[str], rate: int, counts
 
 def connected(settings: str) -> tuple[pymysql.connections.Connection, threading.Event]:
     """A connection to the server of the settings file, and an event that SIGTERM or SIGINT sets."""
+    address = json.loads(Path(settings).read_text())
+    session = "SET SESSION sql_mode = '', time_zone = '+00:00'"
+    return pymysql.connect(**address, database=SCHEMA, charset="utf8mb4", init_command=session), stopped()
+
+
+def stopped() -> threading.Event:
+    """An event that SIGTERM or SIGINT sets."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    address = json.loads(Path(settings).read_text())
-    session = "SET SESSION sql_mode = '', time_zone = '+00:00'"
-    return pymysql.connect(**address, database=SCHEMA, charset="utf8mb4", init_command=session), stop
+    return stop
 
 
 def main(settings: str, counts: str) -> None:

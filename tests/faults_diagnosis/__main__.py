@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from stack.versions import mysql_series
+from stack.versions import MARIADB, mysql_series
 from tests.faults_diagnosis import cases_connector, cases_postgres, cases_sink, cases_source, postgres
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import Subject
@@ -51,7 +51,7 @@ def main(words: Sequence[str]) -> int:
 
 def existing() -> list[Case]:
     """The cases that exist on the chosen server; each that does not is named, with the reason."""
-    if mysql_series() != "mariadb":
+    if mysql_series() not in MARIADB:
         return list(ALL)
     for case in ALL:
         if case.not_on_mariadb:

@@ -1,9 +1,10 @@
-"""A real MariaDB 10.11 from Debian packages: it starts, answers, and ends; what it runs with is what a source needs."""
+"""A real MariaDB from Debian packages: it starts, answers, and ends; what it runs with is what a source needs."""
 
 from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import pymysql
@@ -53,10 +54,12 @@ def test_nobody_comes_in_without_the_password(mariadb_server: MySqlServer, login
         mariadb_server.connect(login)
 
 
-def test_it_starts_restarts_on_its_data_and_ends(tmp_path: Path) -> None:
-    with stack.start(tmp_path / "s", ("mysql",), mysql_settings=[SETTINGS]) as own:
+@pytest.mark.parametrize("series", sorted(versions.MARIADB))
+def test_it_starts_restarts_on_its_data_and_ends(tmp_path: Path, series: str) -> None:
+    settings = replace(SETTINGS, series=series)
+    with stack.start(tmp_path / "s", ("mysql",), mysql_settings=[settings]) as own:
         server = own.mysql["mariadb"]
-        assert server.version.startswith(f"{versions.MYSQL_TESTED['mariadb']}.")
+        assert server.version.startswith(f"{versions.MYSQL_TESTED[series]}.")
         assert "MariaDB" in server.version
         assert server.execute("SHOW MASTER STATUS")[0][0] == "mysql-bin.000001"
         server.execute("CREATE DATABASE kept")
@@ -74,6 +77,6 @@ def test_the_second_time_needs_no_network(monkeypatch: pytest.MonkeyPatch) -> No
     def no_network(*_: object) -> None:
         raise AssertionError("apt was asked although all is in the cache")
 
-    mariadb.install(())
+    mariadb.install("mariadb", ())
     monkeypatch.setattr(debian, "_run", no_network)
-    assert mariadb.install(()).version.startswith("10.11.")
+    assert mariadb.install("mariadb", ()).version.startswith("10.11.")

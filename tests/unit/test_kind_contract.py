@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.kinds import WINGS
@@ -29,6 +30,18 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         PostgresEndpoint("db", 5432, "cdc", HUSH, "shop", "s", "p", ssl={"key_password": HUSH}),
     ),
     ("connectors", "debezium"): ({"conn_id": "c", "name": "n"}, ConnectEndpoint(f"http://u:{HUSH}@connect:8083")),
+    ("connectors", "canal"): (
+        {
+            "conn_id": "c",
+            "name": "n",
+            "conf": "/conf",
+            "start": "a b",
+            "stop": "c",
+            "status": "d",
+            "cursor": "zookeeper",
+        },
+        CanalEndpoint("zk:2181", "u", HUSH, "n", "zookeeper", "/conf", "/log", ("a", "b"), ("c",), ("d",)),
+    ),
     ("transports", "kafka"): (
         {"conn_id": "c"},
         KafkaEndpoint(

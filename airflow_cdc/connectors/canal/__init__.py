@@ -1,1 +1,19 @@
-"""Canal."""
+"""Canal: a server that reads MySQL's log and writes its changes to topics."""
+
+from airflow_cdc.connectors.canal.settings import CanalSettings
+from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
+
+KIND = ConnectorKind(
+    name="canal",
+    title="Canal",
+    client=Lazy(".connector:CanalConnector", __name__),
+    rules=Lazy(".problems:RULES", __name__),
+    settings=CanalSettings,
+    endpoint=Lazy(".endpoint:CanalEndpoint", __name__),
+    setup=Lazy(".setup:SETUP", __name__),
+    hook=Lazy("airflow_cdc.hooks.canal:CanalHook"),
+    form=Lazy(".connection:FORM", __name__),
+    reads={"mysql": Reads(codec=Lazy(".cursor:CursorCodec", __name__))},
+    through=("kafka",),
+    config_rules=Lazy(".config_rules:RULES", __name__),
+)

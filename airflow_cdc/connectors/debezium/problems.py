@@ -12,20 +12,16 @@ from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, HistoryFa
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Evidence, Problem, Rules
 from airflow_cdc.core.text import shorten
+from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES, STILL
 from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
-    STATUS,
-    all_failed_as,
     evidence,
     failure_evidence,
     offset_evidence,
     state_evidence,
-    states,
 )
 from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR, FULL, NEXT_FILE
 
-_STILL = frozenset({"STOPPED", "PAUSED"})
-_SETTLED = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
 _ENDLESS = 2**62
 # the position is lost, so the gap cannot be read: differing definitions are added to the evidence
 _GAP_RANKS = frozenset({30, 31, 32, 33, 34, 35, 37})
@@ -50,43 +46,8 @@ def snapshot_interrupted(case: AnyCase) -> Evidence | None:
         return None
     inside = case.offset is not None and case.offset.inside is Inside.SNAPSHOT
     in_trace = any(failure.code == "SNAPSHOT_INTERRUPTED" for failure in case.failures)
-    ended = case.connector.state in _STILL or bool(case.failures)
+    ended = case.connector.state in STILL or bool(case.failures)
     return {**offset_evidence(case), **failure_evidence(case)} if ended and (inside or in_trace) else None
-
-
-def failed_transient(case: AnyCase) -> Evidence | None:
-    """Every failed task reports a lost connection; if any failed in another way, the failure is not transient."""
-    return failure_evidence(case) if all_failed_as(case.failures, "CONNECTOR_FAILED_TRANSIENT") else None
-
-
-def connector_failed(case: AnyCase) -> Evidence | None:
-    connector = case.connector
-    if connector is None or not (case.failures or connector.state == "FAILED"):
-        return None
-    return failure_evidence(case)
-
-
-def connector_looping(case: AnyCase) -> Evidence | None:
-    """The connector claims to run and the source has more for it, but it neither moves nor produces events."""
-    connector = case.connector
-    if connector is None or not connector.stands_still or not case.streams:
-        return None
-    watched = {"nothing moved for": f"{connector.stands_still:.0f} s of watching, while the source has more for it"}
-    return {**evidence(case, STATUS, {**watched, **states(connector)}), **offset_evidence(case)}
-
-
-def connector_stopped(case: AnyCase) -> Evidence | None:
-    if case.connector is None or case.connector.state not in _STILL:
-        return None
-    return state_evidence(case)
-
-
-def unsettled(case: AnyCase) -> Evidence | None:
-    connector = case.connector
-    if connector is None:
-        return None
-    states = {connector.state, *(task.state for task in connector.tasks)}
-    return None if connector.tasks and states <= _SETTLED else state_evidence(case)
 
 
 def heals_itself(case: AnyCase) -> Evidence | None:
@@ -232,36 +193,7 @@ PROBLEMS = (
         schema_history_missing,
         FULL_SNAPSHOT,
     ),
-    Problem(
-        "CONNECTOR_FAILED_TRANSIENT",
-        52,
-        "The connector failed because a connection was cut; the source still holds everything from its position on.",
-        failed_transient,
-        ("restart",),
-        on_request=("full_snapshot", "diff_repair", "translate_gtid"),
-    ),
-    Problem(
-        "CONNECTOR_FAILED",
-        53,
-        "The connector has failed for a reason that a restart meets again; the source still holds everything.",
-        connector_failed,
-        on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
-    ),
-    Problem(
-        "CONNECTOR_STOPPED",
-        55,
-        "The connector was stopped or paused; nothing is captured until it is resumed.",
-        connector_stopped,
-        on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
-    ),
-    Problem("UNKNOWN", 56, "The connector is between states; look again in a moment.", unsettled),
-    Problem(
-        "CONNECTOR_LOOPING",
-        57,
-        "The connector claims to run and does not come past its position.",
-        connector_looping,
-        on_request=("restart", "full_snapshot", "diff_repair"),
-    ),
+    *CONNECTOR_STATES,
     Problem(
         "SELF_HEALED",
         62,

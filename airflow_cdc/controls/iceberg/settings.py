@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of a control store in an Iceberg catalog."""
+"""The settings of a control store in an Iceberg catalog in pipelines.yaml."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ class SqlEndpoint:
     Attributes:
         driver: dialect and driver as in an SQLAlchemy URL: "sqlite", "postgresql+psycopg", "mysql+pymysql".
         database: its name, or the file of a SQLite database.
-        options: further parameters of the driver, such as sslmode and how long a connection may take.
-        extra: the extra of this package that brings the driver; "": the plain install does.
+        options: further parameters of the driver, such as sslmode or the connection timeout.
+        extra: the extra of this package that installs the driver; "" if the plain install does.
     """
 
     driver: str
@@ -31,7 +31,7 @@ class SqlEndpoint:
     extra: str = ""
 
     def limited(self, _: CallLimits) -> Self:
-        """Itself: `options` say how long a call may take."""
+        """Returns itself: `options` hold the timeouts of calls."""
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of a control store in a SQL database."""
+"""The settings of a control store in a SQL database in pipelines.yaml."""
 
 from __future__ import annotations
 

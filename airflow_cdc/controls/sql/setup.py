@@ -8,12 +8,12 @@ from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
 
 def keys(_name: str, answers: Answers) -> Sequence[Key]:
-    """What stands below `control`."""
+    """The keys under `control`."""
     return (Key("conn_id", answers["control"], "the database that keeps lease, audit and offset moves"),)
 
 
 def connections(_name: str, answers: Answers) -> Sequence[NewConnection]:
-    """The database's, where a file for a new one is named: any other database is described by hand, with its password."""
+    """The connection of a new SQLite file, if one is named. Other databases, with passwords, are configured by hand."""
     if not answers["control_file"]:
         return ()
     extra = '{"dialect": "sqlite"}'

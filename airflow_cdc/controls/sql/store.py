@@ -1,7 +1,7 @@
 """Control documents in one table of a SQL database: SQLite, PostgreSQL or MySQL.
 
-Each write is one statement, `UPDATE … WHERE version = …` or an INSERT that a primary key admits once: the database alone
-decides which of two writers was first, whatever its isolation level.
+Each write is one statement, `UPDATE … WHERE version = …` or an INSERT that a primary key admits once: the database
+decides which of two writers comes first, at every isolation level.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from airflow_cdc.core.ports import StoredDocument
 T = TypeVar("T")
 
 TABLE: Final = "cdc_control"
-# A ledger of 20 runs over 500 tables is some 100 kB; MySQL chooses the column's type by this.
+# A ledger of 20 runs over 500 tables takes about 100 kB. MySQL chooses the column's type by this length.
 MAX_BYTES: Final = 2**24
 
 _documents = Table(
     TABLE,
     MetaData(),
-    # A name's hash: two names that a collation takes for one are two pipelines here.
+    # The hash of a name: two names that are equal by collation are two pipelines here.
     Column("id", String(64), primary_key=True),
     Column("pipeline", String(255), nullable=False),
-    # Not a number: after the database was restored from a backup no version may come a second time.
+    # Not a number: after a restore from a backup no version may occur a second time.
     Column("version", String(32), nullable=False),
-    # UTF-8: a text column's character set could lose what it does not know.
+    # UTF-8 bytes: a text column could lose characters that its character set lacks.
     Column("document", LargeBinary(MAX_BYTES), nullable=False),
 )
 
 
 class SqlControlStore:
-    """A row per pipeline in the table `cdc_control`, which is made at the first write.
+    """A row per pipeline in the table `cdc_control`, which the first write creates.
 
-    Nothing is connected before the first call, and no connection is kept between two.
+    It connects at the first call and keeps no connection between calls.
     """
 
     def __init__(self, endpoint: SqlEndpoint) -> None:
@@ -87,7 +87,7 @@ class SqlControlStore:
             raise StaleHeadError("somebody else wrote the document", where=self.place(pipeline))
 
     def reach(self) -> None:
-        """Connect, and ask for the table. Raises UnknownStateError or ConfigError."""
+        """Connect and look for the table. Raises UnknownStateError or ConfigError."""
         self._call("*", lambda connection: inspect(connection).has_table(TABLE))
 
     def _call(self, pipeline: str, ask: Callable[[Connection], T]) -> T:
@@ -110,7 +110,7 @@ class SqlControlStore:
 def _insert(connection: Connection, pipeline: str, values: Mapping[str, Any]) -> None:
     try:
         _documents.create(connection, checkfirst=True)
-    except DatabaseError:  # another first writer made it meanwhile; if not, the INSERT says what is wrong
+    except DatabaseError:  # another writer created it meanwhile; if not, the INSERT reports what is wrong
         if not inspect(connection).has_table(TABLE):
             raise
     try:
@@ -130,7 +130,7 @@ def _engine_of(endpoint: SqlEndpoint) -> Engine:
         query=dict(endpoint.options),
     )
     try:
-        # one statement is one transaction; a pool would hand a forked process its parent's connection
+        # one statement is one transaction; with a pool a forked process would use its parent's connection
         with needs(endpoint.extra, where=endpoint.where):
             return create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     except NoSuchModuleError:

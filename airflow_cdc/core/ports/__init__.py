@@ -1,7 +1,7 @@
-"""What the steps, commands and Spark applications need of a pipeline's systems: one protocol per part of a pipeline.
+"""What the steps, commands and Spark applications need from a pipeline's systems: one protocol per part of a pipeline.
 
-A client satisfies its port by shape, without importing it; mypy holds it to that in tests/unit/core/test_ports.py. Only what
-every system of a kind must offer stands in its port. What some can do beyond that is an attribute, None where they cannot
+A client satisfies its port by its methods, without importing it; mypy checks this in tests/unit/core/test_ports.py. A
+port holds only what every system must offer. What only some can do is an attribute that is None for the others
 (`Source.replication`), or a capability of the kind (core/kind.py).
 """
 

@@ -1,4 +1,4 @@
-"""What every port has."""
+"""The methods of every port."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """What every client of a system has. Making one connects to nothing."""
+    """The methods of every client of a system. Creating one opens no connection."""
 
     @property
     def where(self) -> str:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class Connector(Client, Protocol):
-    """The control interface of the CDC engine. `name` is the connector's. Every method raises ConnectorError for what it
-    cannot do.
+    """The control interface of the CDC engine. `name` is the connector's name. Every method raises ConnectorError if
+    it fails.
     """
 
     @property
@@ -32,41 +32,41 @@ class Connector(Client, Protocol):
 
     @property
     def codec(self) -> OffsetCodec:
-        """How its stored offsets are read and made."""
+        """Reads and builds its stored offsets."""
         ...
 
     @property
     def own_topics(self) -> OwnTopics:
-        """What the connector keeps in topics. It is read through the transport, so that a hanging broker does not look like a connector fault."""
+        """What the connector keeps in topics, read through the transport: a hanging broker is no connector fault."""
         ...
 
     def facts(self, name: str) -> ConnectorFacts:
-        """State, tasks, settings without secrets, and the stored offset, in one reading."""
+        """State, tasks, settings without secrets, and the stored offset, read together."""
         ...
 
     # ---- stop and start
 
     def state(self, name: str) -> ConnectorState:
-        """Its state and its tasks', now."""
+        """The current state of the connector and its tasks."""
         ...
 
     def stop(self, name: str, *, timeout: float = 60.0) -> None:
-        """Stop, and return when no task produces any more; raise DeadlineError after `timeout` seconds."""
+        """Stop it, and return when no task produces any more. Raises DeadlineError after `timeout` seconds."""
         ...
 
     def resume(self, name: str) -> None:
-        """Ask a stopped connector to run. It answers before it runs."""
+        """Ask a stopped connector to run. Returns before it runs."""
         ...
 
     def wait_running(self, name: str, *, timeout: float = 120.0) -> None:
-        """Return when it runs; raise with the cause it gives, or DeadlineError."""
+        """Return when it runs. Raises ConnectorError with the cause that it reports, or DeadlineError."""
         ...
 
     def restart(self, name: str) -> None:
         """Restart a failed connector and its failed tasks, once."""
         ...
 
-    # ---- where it has read to
+    # ---- its offsets
 
     def entries(self, name: str) -> Sequence[OffsetEntry]:
         """All stored offsets."""
@@ -77,29 +77,29 @@ class Connector(Client, Protocol):
         ...
 
     def offset_store(self, name: str, key: RawOffset) -> OffsetStore:
-        """Where it keeps the offset of `key`."""
+        """The store of the offset under `key`."""
         ...
 
-    # ---- its settings, and where it reads
+    # ---- its settings, and the server it reads
 
     def raw_config(self, name: str) -> Mapping[str, str]:
-        """The settings with their secrets: to be written back, never for a log, XCom or report."""
+        """The settings with their secrets, to write them back; never for a log, XCom or report."""
         ...
 
     def change_config(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Replace the settings `before` by `after`, and read them back; on any difference put `before` back."""
+        """Replace the settings `before` by `after` and read them back; on any difference restore `before`."""
         ...
 
     def is_away(self, name: str) -> bool:
-        """Whether `point_at` sent it elsewhere, and `point_back` did not yet."""
+        """Whether `point_at` moved it to another server and `point_back` has not moved it back."""
         ...
 
     def point_at(self, name: str, there: Login, home: Login) -> None:
-        """Let it read at another server than the one whose login is `home`; what it read at is kept."""
+        """Let it read another server than the one with the login `home`; the old address is kept."""
         ...
 
     def point_back(self, name: str) -> None:
-        """Let it read again where it read before. Safe to run again."""
+        """Let it read its former server again. Safe to run again."""
         ...
 
 
@@ -107,7 +107,7 @@ class OwnTopics(Protocol):
     """What a connector keeps in topics of its own."""
 
     def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
-        """The facts with offsets that another topic keeps for it."""
+        """The facts, with offsets that another topic holds for it."""
         ...
 
     def history(self, capture: Capture, topics: Transport, definitions: Mapping[str, Table]) -> HistoryFacts | None:

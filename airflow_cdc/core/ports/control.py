@@ -15,7 +15,7 @@ class StoredDocument:
 
     Attributes:
         text: JSON, as control/document.py writes it; "" if the store has been written to but holds no document.
-        version: what the store calls this state of it; only that store can compare it.
+        version: the store's name for this state; only that store can compare it.
     """
 
     text: str
@@ -41,7 +41,7 @@ class ControlStore(Protocol):
     def swap(self, pipeline: str, expected: str | None, text: str) -> None:
         """Replace the document of version `expected` (None: there is none yet) by `text`.
 
-        Raises StaleHeadError if the stored version is another one, UnknownStateError if the write may or may not stand, and
-        an error of the store's own for a write that it refuses. Makes what the store needs at the first write.
+        Raises StaleHeadError if the stored version is another one, UnknownStateError if the write may or may not have
+        landed, and an error of its own if the store refuses the write. The first write creates the store's tables.
         """
         ...

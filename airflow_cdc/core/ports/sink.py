@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Sink(Client, Protocol):
-    """Where the tables are mirrored, without Spark (spark_apps/ports.py has what writes rows). Raises SinkError, and
-    UnknownStateError where it cannot be read.
+    """The mirrored tables, without Spark (spark_apps/ports.py has the writers of rows). Raises SinkError, and
+    UnknownStateError if it cannot be read.
     """
 
     def spark_conf(self) -> Mapping[str, str]:
@@ -34,7 +34,7 @@ class Sink(Client, Protocol):
         ...
 
     def ensure_table(self, namespace: str, table: str, columns: Sequence[tuple[str, str]]) -> bool:
-        """Create the table with (column, Spark SQL type). Returns whether it was created; one that exists stays."""
+        """Create the table with (column, Spark SQL type). Returns whether it was created; an existing one stays."""
         ...
 
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
@@ -46,25 +46,25 @@ class Sink(Client, Protocol):
         ...
 
     def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
-        """The newest stamp; if every stamped version has expired, its copy `mirror`, unless the table was rolled back to before it."""
+        """The newest stamp. If all stamped versions expired: `mirror`, unless the table was rolled back past it."""
         ...
 
     def foreign_commit(self, namespace: str, table: str) -> int | None:
-        """The newest version that changed rows, if it carries no stamp: every writer of ours ends with one."""
+        """The newest version that changed rows, if it has no stamp (so another program wrote it)."""
         ...
 
     def definition_text(self, namespace: str, table: str) -> str:
-        """The source's definition by which the rows were written, as it was noted; "" if none was."""
+        """The recorded source definition that the rows were written with; "" if none was recorded."""
         ...
 
     def stamped_summary(self, namespace: str, table: str) -> Mapping[str, str]:
-        """All that the commit of the newest stamp says; {} if there is none."""
+        """The whole summary of the commit with the newest stamp; {} if there is none."""
         ...
 
-    # ---- its stages. One that is given back is the Stage that this sink made.
+    # ---- its stages; a stage passed in is one that this sink returned
 
     def stage(self, namespace: str, table: str, label: str, from_stage: Any = None) -> Stage:
-        """Make (or find again) the Stage `label` of a table. `from_stage`: a stage whose commits it takes over."""
+        """Create (or find again) the Stage `label` of a table. `from_stage`: a stage whose commits it takes over."""
         ...
 
     def open_stage(self, namespace: str, table: str, label: str) -> Stage:
@@ -72,7 +72,7 @@ class Sink(Client, Protocol):
         ...
 
     def stages(self, namespace: str | None = None, *tables: str) -> Sequence[Stage]:
-        """All Stages there are, of some tables, of a namespace or of all. Lists them once, however many tables these are."""
+        """All existing Stages of some tables, of a namespace, or of all, from a single listing."""
         ...
 
     def stage_head(self, stage: Any) -> int:
@@ -88,7 +88,7 @@ class Sink(Client, Protocol):
         ...
 
     def publishable(self, stage: Any) -> bool:
-        """Whether the target still is what the stage began from, up to compaction."""
+        """Whether the target is still what the stage began from, apart from compactions."""
         ...
 
     def publish(
@@ -100,62 +100,62 @@ class Sink(Client, Protocol):
         *,
         over_compaction: bool = False,
     ) -> object:
-        """Make the verified version the target's, by compare-and-set. Raises StaleHeadError, naming who moved it.
+        """Make the verified version the target's, by compare-and-set. Raises StaleHeadError, which names who moved it.
 
-        Doing it again after it stood changes nothing. `over_compaction`: also if only compactions came on top.
+        Publishing again after success changes nothing. `over_compaction`: also over later compactions.
         """
         ...
 
     def drop_stage(self, stage: Any) -> None:
-        """Forget the stage. Safe to repeat."""
+        """Remove the stage. Safe to repeat."""
         ...
 
     # ---- records that could not be applied
 
     def unresolved_letters(self, pipeline: str, table: str | None = None) -> Sequence[DeadLetter]:
-        """Those that nothing has put right yet, of one table or of all, oldest first."""
+        """Those that are not resolved yet, of one table or of all, oldest first."""
         ...
 
     def waiting_letters(self, pipeline: str) -> int:
-        """How many of them are to be tried again."""
+        """How many unresolved letters will be tried again."""
         ...
 
     def resolve_letters_before(self, pipeline: str, since: Mapping[str, Fence]) -> int:
-        """Mark those that lie before `since`, by table, as put right. Returns how many. Safe to repeat."""
+        """Mark letters before `since` (table → fence) as resolved. Returns how many. Safe to repeat."""
         ...
 
 
 class Stage(Protocol):
-    """Where the new rows of one table are written unseen, until they are published."""
+    """The place for new rows of one table, which readers do not see until they are published."""
 
     @property
     def namespace(self) -> str:
-        """Of the table that it is a stage of."""
+        """The namespace of the target."""
         ...
 
     @property
     def table(self) -> str:
-        """The table's name."""
+        """The target's name."""
         ...
 
     @property
     def identifier(self) -> tuple[str, str]:
-        """Where the sink keeps it."""
+        """The stage's own place in the sink."""
         ...
 
     @property
     def target(self) -> str:
-        """The table that it is a stage of, for messages."""
+        """The target as named in messages."""
         ...
 
     @property
     def label(self) -> str:
-        """The try that writes it."""
+        """The attempt that writes it."""
         ...
 
     @property
     def base_head(self) -> int:
-        """The target's version that it was made from."""
+        """The target's version that the stage began from."""
         ...
 
 
@@ -164,5 +164,5 @@ class StagedCommit(Protocol):
 
     @property
     def ledger(self) -> ChunkLedger | None:
-        """Which chunks of the source it holds; None if it does not say."""
+        """Which chunks of the source it holds; None if not recorded."""
         ...

@@ -32,17 +32,17 @@ class Source(Client, Protocol):
 
     @property
     def replication(self) -> Replication | None:
-        """The server among those that replicate from each other; None where transactions have other names on others."""
+        """The server as one of several that replicate from each other; None if transactions are renamed on others."""
         ...
 
     # ---- what it is
 
     def facts(self) -> SourceFacts:
-        """What diagnosis needs to know of the server, read at one time; nothing is changed."""
+        """What a diagnosis needs to know about the server, read at one time; nothing is changed."""
         ...
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> SourceFacts:
-        """`facts`, with those about these tables and a connector's stored position."""
+        """`facts`, plus those about these tables and a connector's stored position."""
         ...
 
     def server(self) -> str:
@@ -50,7 +50,7 @@ class Source(Client, Protocol):
         ...
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
-        """The doctor's, with what each needs. `hold`: the policy asks for one. `unreadable`: why no recovery can read it."""
+        """The doctor's checks. `hold`: whether the policy asks for one. `unreadable`: why no recovery can read it."""
         ...
 
     # ---- its log
@@ -60,14 +60,14 @@ class Source(Client, Protocol):
         ...
 
     def reserve_log(self, timeout: float) -> None:
-        """Have the server keep its log from now on for the stopped connector, where it does so for a named reader only.
+        """Have a server that keeps its log only for named readers keep it from now on for the stopped connector.
 
-        What was kept for it before and can no longer be read is given up. DeadlineError after `timeout` seconds.
+        A log kept for it before that can no longer be read is given up. DeadlineError after `timeout` seconds.
         """
         ...
 
     def check_logged(self, tables: Sequence[str]) -> None:
-        """Raise SourceError where changes of these tables, from now on, would not be in what the connector reads."""
+        """Raise SourceError if the connector would not see changes of these tables from now on."""
         ...
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
@@ -82,11 +82,11 @@ class Source(Client, Protocol):
         ...
 
     def check_same_server(self, watermark: Watermark) -> None:
-        """Raise unless this is the server W was taken on, up without a break since (INV 9)."""
+        """Raise unless this is the server on which W was taken, without a restart since (INV 9)."""
         ...
 
     def availability(self, position: Position) -> Available:
-        """Whether a reader at `position` would still find every change since: THE answer."""
+        """Whether a reader at `position` would still find every later change. There is no other judge of this."""
         ...
 
     def still_available(self, watermark: Watermark) -> Available:
@@ -94,7 +94,7 @@ class Source(Client, Protocol):
         ...
 
     def forecast(self, position: Position) -> tuple[Forecast, Retention]:
-        """How long the log at a stored position stays. Raises SourceError also where nothing limits it."""
+        """How long the log at a stored position stays. Raises SourceError also if nothing limits it."""
         ...
 
     def at_rest(self, position: Position, watermark: Watermark) -> bool:
@@ -106,35 +106,35 @@ class Source(Client, Protocol):
         ...
 
     def hold(self, label: str, limits: HoldLimits | None = None) -> Hold:
-        """What keeps the log from being purged, to be acquired. Its state says where the server offers none."""
+        """A hold to acquire, which keeps the log from being purged. Its state says if the server offers none."""
         ...
 
     def xa(self) -> XaState | None:
-        """The server's XA counters and open XA transactions, to be compared with a later answer (INV 32)."""
+        """The server's XA counters and open XA transactions, to compare with a later answer (INV 32)."""
         ...
 
     def xa_pending(self) -> Sequence[PreparedTransaction]:
-        """The prepared transactions, which a reader sees neither as committed nor as gone."""
+        """The prepared transactions, which a reader sees neither as committed nor as rolled back."""
         ...
 
     # ---- its tables, as "schema.table"
 
     def definitions(self, tables: Sequence[str]) -> Mapping[str, Table]:
-        """The definitions of those of the tables that exist."""
+        """The definitions of the tables that exist."""
         ...
 
     def definitions_and_defaults(
         self, tables: Sequence[str]
     ) -> tuple[Mapping[str, Table], Mapping[str, Mapping[str, str | None]]]:
-        """The definitions, and for each table: column → default. Fails soon instead of waiting long."""
+        """The definitions, and for each table: column → default. Fails soon rather than wait long."""
         ...
 
     def table_ids(self, tables: Iterable[str]) -> Mapping[str, str]:
-        """Table → what TRUNCATE and a rebuild of it change; a table is absent where that cannot be read."""
+        """Table → an id that TRUNCATE and a rebuild change; a table is absent if its id cannot be read."""
         ...
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
-        """Which of the tables foreign keys change without a row in the log (INV 14)."""
+        """The tables whose rows foreign keys change without a row in the log (INV 14)."""
         ...
 
     def count_rows(self, table: str, seconds: float) -> int | None:
@@ -142,7 +142,7 @@ class Source(Client, Protocol):
         ...
 
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
-        """Whether the table holds a row of that condition; None if looking takes longer than `seconds`."""
+        """Whether the table holds a row with that condition; None if looking takes longer than `seconds`."""
         ...
 
 
@@ -154,11 +154,11 @@ class Replication(Protocol):
 
     @property
     def login(self) -> Login:
-        """Where a connector reads at this server, and as whom."""
+        """The address and user with which a connector reads this server."""
         ...
 
     def facts(self, conn_id: str) -> ReplicaFacts:
-        """What decides whether a connector may read here in its source's place."""
+        """The facts that decide whether a connector may read here instead of at its source."""
         ...
 
     def standing_faults(self, conn_id: str) -> tuple[str, ...]:
@@ -166,44 +166,44 @@ class Replication(Protocol):
         ...
 
     def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
-        """Why a connector that has read `stored` of `source` cannot read on here; () if it can."""
+        """Why a connector that has read `stored` of `source` cannot continue here; () if it can."""
         ...
 
     def known(self, text: str) -> Transactions:
-        """The set that was printed so; "" is the empty set. Raises PositionError."""
+        """The set with this printed form; "" is the empty set. Raises PositionError."""
         ...
 
     def read_by(self, position: Position | None, end: Position | None = None) -> Transactions | None:
-        """What a connector at `position` has read; None if no set says so.
+        """The transactions that a connector at `position` has read; None if no set says so.
 
-        `end`: log_end() as it was before the position was read. An offset at or past it has all that stands before it,
-        even where the connector has not put the last of it into its set yet.
+        `end`: log_end() from before the position was read. An offset at or past it includes everything before it, even
+        if the connector has not added the last transaction to its set yet.
         """
         ...
 
     def executed(self, *, under_way: bool = True) -> Transactions:
-        """All that the server holds; `under_way`: with what is being committed right now."""
+        """All transactions of the server; `under_way`: including those being committed right now."""
         ...
 
     def purged(self) -> Transactions:
-        """What the server can send no more."""
+        """The transactions that the server can no longer send."""
         ...
 
     def log_end(self) -> Position:
-        """A position in the server's log, with a set of transactions that all stand before it."""
+        """A position in the server's log, with a set of transactions that are all before it."""
         ...
 
     def from_the_oldest(self, read: Transactions) -> Position:
-        """Where a connector that has read this begins, at the beginning of the log."""
+        """The start of the log, as a position for a connector that has read these transactions."""
         ...
 
     def after(self, read: Transactions) -> Position:
-        """A later position, as far on in the log as is certain not to skip anything."""
+        """A later position for such a connector, as late in the log as possible without skipping anything."""
         ...
 
 
 class Hold(Protocol):
-    """Prevents a source's log purge and DDL while it is held (INV 10). It never raises; errors show in its state."""
+    """Blocks the purge of a source's log, and DDL, while it is held (INV 10). Never raises: its state shows errors."""
 
     def acquire(self) -> HoldState: ...
 
@@ -215,6 +215,6 @@ class Hold(Protocol):
 
 
 class PreparedTransaction(Protocol):
-    """A transaction that is prepared and not ended."""
+    """A transaction that is prepared but not ended."""
 
     def __str__(self) -> str: ...

@@ -28,7 +28,7 @@ class Transport(Client, Protocol):
         ...
 
     def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> Mapping[str, Mapping[int, int | None]]:
-        """Topic → partition → the first offset that is not older than `at_ms` (epoch); None: all records are older."""
+        """Topic → partition → offset of the first record not older than `at_ms` (epoch); None: all are older."""
         ...
 
     def topic_configs(self, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:

@@ -1,1 +1,1 @@
-"""Where a batch of changes begins and whether it may."""
+"""Where a batch of changes starts, and whether it may start."""

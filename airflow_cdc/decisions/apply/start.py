@@ -1,7 +1,7 @@
-"""Where an apply starts and whether it may: decided from the newest stamp and the topic as it is now.
+"""Where an apply starts, and whether it may: decided from the newest stamp and the topic's current state.
 
-Pure values. The stamp is the only memory; whatever does not fit it exactly is a problem of its own and never a reason
-to guess (INV 1, 2, 15, 16).
+Pure values. Only the stamp says what was applied; anything that does not match it exactly is reported as a problem and
+never guessed (INV 1, 2, 15, 16).
 """
 
 from __future__ import annotations

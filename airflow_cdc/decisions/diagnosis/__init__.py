@@ -1,1 +1,1 @@
-"""From what was read to a problem, and from a problem to a plan."""
+"""From an observation to a problem, and from the problem to a plan."""

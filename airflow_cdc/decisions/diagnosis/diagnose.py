@@ -1,8 +1,8 @@
 """What the observed facts mean: one row of the pipeline's problems, with its evidence.
 
-Verdicts, not booleans. The first row, in the order of judgement, that holds is the diagnosis. A row that says "lost" rests
-on facts of the server, never on the connector's state or trace alone. Rows stand with whom they are about: what names no
-system in problems.py, the rest in each system's own folder; `kinds.rules_for` puts a pipeline's together.
+The diagnosis is the first row, in the order of judgement, that holds. A row that says "lost" needs facts from the
+server, never only the connector's state or trace. Rows that name no system are in problems.py, the others in the folder
+of their system; `kinds.rules_for` collects those of a pipeline.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_cdc.core.observation import ConnectorFacts, Observation, SourceFact
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.problem import LOST, AnyCase, Problem, Rules, runbook
 
-# a heartbeat is committed at least every 49 s on an idle connector
+# an idle connector commits a heartbeat at least every 49 s
 _STUCK_AFTER_S = 120
 
 
@@ -35,7 +35,7 @@ class Diagnosis:
 
     @property
     def exit_status(self) -> int:
-        """What a command ends with: 0 healthy, 3 unknown, 1 any other problem."""
+        """The exit status of a command: 0 healthy, 3 unknown, 1 any other problem."""
         return {"HEALTHY": 0, "UNKNOWN": 3}.get(self.code, 1)
 
     def to_json(self) -> dict[str, Any]:
@@ -65,21 +65,21 @@ def diagnose(observation: Observation, rules: Rules) -> Diagnosis:
 
 
 def position_fault(observation: Observation, rules: Rules) -> Diagnosis | None:
-    """What is wrong with the stored position alone, by facts of the server; None if a connector can read on from it."""
+    """What the server's facts prove wrong with the stored position; None if a connector can continue from it."""
     return _first(rules.case(observation), (row for row in rules.problems if row.about_position))
 
 
 def lost_where(observation: Observation, rules: Rules, strategy: str) -> bool:
-    """Whether a row that says "lost" holds for which this strategy is offered."""
+    """Whether a row holds that says "lost" and offers this strategy."""
     case = rules.case(observation)
     rows = (row for row in rules.problems if row.rank in LOST and strategy in row.strategies)
     return any(row.holds(case) is not None for row in rows)
 
 
 def seems_stuck(observation: Observation, rules: Rules) -> bool:
-    """Whether a connector that claims to run should have advanced: a change has been next in the log for long.
+    """Whether a connector that reports RUNNING should have advanced: its next change has been in the log for long.
 
-    Without heartbeats an offset may stay the same although all is well, so nothing is concluded then.
+    Always False without heartbeats, because the offset of a healthy connector may then stay the same.
     """
     source, connector = observation.source, observation.connector
     if not isinstance(source, SourceFacts) or not isinstance(connector, ConnectorFacts):

@@ -32,12 +32,12 @@ def evidence(case: AnyCase, where: str, values: Mapping[str, object]) -> Evidenc
 
 
 def server_evidence(case: AnyCase, values: Mapping[str, object]) -> Evidence:
-    """Values that the source's server gave; {} where it could not be read."""
+    """Values read from the source's server; {} if it could not be read."""
     return evidence(case, case.source.server, values) if case.source else {}
 
 
 def offset_evidence(case: AnyCase) -> Evidence:
-    """The stored position, or that there is none."""
+    """The stored position, or the fact that there is none."""
     shown = "none" if case.stored is None else shorten(str(case.stored))
     return evidence(case, OFFSETS, {"stored offset": shown})
 
@@ -49,22 +49,22 @@ def states(connector: ConnectorFacts) -> dict[str, str]:
 
 
 def state_evidence(case: AnyCase) -> Evidence:
-    """The connector's state as evidence; {} where the connector could not be read."""
+    """The connector's state as evidence; {} if the connector could not be read."""
     return evidence(case, STATUS, states(case.connector)) if case.connector else {}
 
 
 def failure_evidence(case: AnyCase) -> Evidence:
-    """The states, and what each failed task says and means."""
+    """The states, and for each failed task its error and what that means."""
     traces = {f"task {one.task.id} trace": trace_excerpt(one.task.trace) or "none given" for one in case.failures}
     meant = {f"task {one.task.id} means": one.named.meaning for one in case.failures if one.named}
     return {**state_evidence(case), **evidence(case, STATUS, {**traces, **meant})}
 
 
 def failed_as(case: AnyCase, code: str) -> Evidence | None:
-    """Evidence, if a failed task says what this code names."""
+    """Evidence, if a failed task's error means this problem code."""
     return failure_evidence(case) if any(failure.code == code for failure in case.failures) else None
 
 
 def all_failed_as(failures: tuple[Failure, ...], code: str) -> bool:
-    """Whether there are failures, and all of them say what this code names."""
+    """Whether there are failures and the errors of all of them mean this problem code."""
     return bool(failures) and all(failure.code == code for failure in failures)

@@ -1,4 +1,4 @@
-"""How far the sink's main tables are behind their topics. A comparison that catches up first says nothing of that."""
+"""How far the sink's main tables are behind their topics. Comparisons do not show it, because they catch up first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Waiting = Mapping[int, tuple[int, int]]
 
 
 def waiting_of(table: str, facts: SinkTableFacts, transport: TransportFacts) -> Waiting:
-    """What of the table's topic is not applied; {} where all is, or no stamp of this very topic says how far it came."""
+    """The part of the table's topic that is not applied; {} if all is, or if no stamp of this very topic exists."""
     state = transport.topics.get(transport.of_table.get(table, ""))
     if facts.stamp is None or state is None:
         return {}
@@ -27,13 +27,13 @@ def waiting_of(table: str, facts: SinkTableFacts, transport: TransportFacts) -> 
 
 
 def late_events(waiting: Waiting, young: Mapping[int, int | None]) -> int:
-    """How many of the waiting events are older than the first one that is young enough; None: none is."""
+    """How many waiting events are too old. `young`: partition → first event that is young enough; None: none is."""
     firsts = {p: end if young.get(p) is None else young[p] or 0 for p, (_, end) in waiting.items()}
     return sum(max(0, min(firsts[p], end) - begin) for p, (begin, end) in waiting.items())
 
 
 def sink_behind(case: AnyCase) -> Evidence | None:
-    """Events wait for longer than the policy allows, or they wait and the newest apply has failed."""
+    """Events wait longer than the policy allows, or they wait and the newest apply failed."""
     obs = case.seen
     tables, transport, control = tables_of(obs), transport_of(obs), obs.control
     if tables is None or transport is None or obs.pipeline.sink.writer != "cdc_apply":

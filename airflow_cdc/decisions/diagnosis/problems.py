@@ -39,7 +39,7 @@ def unread(case: AnyCase) -> Evidence | None:
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
-    """Sink or schemas could not be read: what the server's facts prove still holds, but the pipeline may be incomplete."""
+    """Sink or schemas could not be read. Problems proven by the server's facts still hold, but others may be hidden."""
     parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
     return evidence(case, "observation", parts) if parts else None
 
@@ -67,7 +67,7 @@ def offset_missing(case: AnyCase) -> Evidence | None:
 
 
 def stamp_lost(case: AnyCase) -> Evidence | None:
-    """A table that was filled under an epoch and says nothing of it, and whose copy in the control table is gone too."""
+    """A table that was filled under an epoch has no stamp, and the stamp's copy in the control table is gone too."""
     control = case.seen.control
     if not isinstance(control, ControlFacts) or not control.epoch:
         return None
@@ -81,7 +81,7 @@ def table_added(case: AnyCase) -> Evidence | None:
 
 
 def needs_reread(case: AnyCase) -> Evidence | None:
-    """Tables that apply has stopped because of DDL, and that were not read again since."""
+    """Tables that apply stopped because of DDL and that were not read again since."""
     waiting = {f"{name} stopped at {table.at}": table.why for name, table in _stopped(case.seen).items()}
     return evidence(case, "control table", waiting) if waiting else None
 
@@ -113,7 +113,7 @@ def tables_behind(obs: Observation) -> tuple[str, ...]:
 
 
 def tables_without_stamp(obs: Observation) -> tuple[str, ...]:
-    """The declared tables that no commit says how far they have come."""
+    """The declared tables without a commit that says how far they are applied."""
     return tuple(_bare(obs))
 
 
@@ -134,7 +134,7 @@ def _stopped(obs: Observation) -> dict[str, RefusedTable]:
 
 
 def _bare(obs: Observation) -> dict[str, SinkTableFacts]:
-    """The declared tables without a stamp, of a sink that we write: other writers leave none."""
+    """The declared tables without a stamp, in a sink that we write: other writers leave no stamps."""
     tables = tables_of(obs)
     if isinstance(obs.sink, Unknown) or tables is None or obs.pipeline.sink.writer != "cdc_apply":
         return {}

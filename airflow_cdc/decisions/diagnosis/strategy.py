@@ -19,7 +19,7 @@ from airflow_cdc.core.problem import AnyCase, Blocker, Rules
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.removal import over_limit
 
-AUTO = "auto"  # asked for: the cheapest that is safe
+AUTO = "auto"  # when asked for: the cheapest safe strategy
 NOTHING = "nothing"
 _READS = "recover"  # the step that reads the source
 
@@ -28,17 +28,17 @@ TRANSLATE = "translate_gtid"
 DIFF_REPAIR = "diff_repair"
 NEXT_FILE = "resume_next_file"
 FULL = "full_snapshot"
-COMPARING = (DIFF_REPAIR, NEXT_FILE)  # only the rows that differ are read, where that is less work
-# These move the connector's position and no row of the sink, so they raise no epoch: every stamp stays a start.
+COMPARING = (DIFF_REPAIR, NEXT_FILE)  # reads only the rows that differ, if that is less work
+# These move the connector's position but change no row of the sink, so they raise no epoch and every stamp stays valid.
 POSITION_ONLY = frozenset({DETOUR, TRANSLATE})
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """One row: when it is right, what it loses, its steps, and what must not hold for it on any system.
+    """One row: when it is right, what it loses, its steps, and what blocks it on every system.
 
-    `changes` is False if no row or offset moves. `special`: only a source that offers it can be recovered so. `sinkless`:
-    it touches no table of the sink, so a pipeline without one can be recovered so.
+    `changes` is False if no row changes and no offset moves. `special`: works only with a source that offers it.
+    `sinkless`: touches no table of the sink, so it also works for a pipeline without one.
     """
 
     code: str
@@ -53,12 +53,12 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What will be done, and why (`reason`). A refused plan does nothing: its strategy is "none".
+    """What will be done, and why (`reason`). A refused plan does nothing and has the strategy "none".
 
     Attributes:
         seconds: how long reading the source took last time; None if nothing is read, or unknown.
-        fits_retention: whether the source keeps its log for longer than that (or, if it is not known, than the policy's
-            max_duration); None where nothing is read or the retention could not be read.
+        fits_retention: whether the source keeps its log for longer than `seconds` (or, if unknown, than the policy's
+            max_duration); None if nothing is read or the retention could not be read.
     """
 
     strategy: str
@@ -106,7 +106,7 @@ def make_plan(
     """Choose a strategy, or refuse with the reason.
 
     `asked` is a strategy named by a person; it must be one the diagnosis allows. `deletes` is how many sink rows of each
-    table are expected to go, None where that could not be found out (INV 36). Raises UsageError for a strategy that
+    table will be deleted, as far as expected; None if that is unknown (INV 36). Raises UsageError for a strategy that
     does not exist.
     """
     if asked is not None:
@@ -126,10 +126,10 @@ def make_plan(
 
 
 def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
-    """`passed` says why cheaper strategies were passed over."""
+    """`passed` says why cheaper strategies were skipped."""
     lossy = strategy.data_loss != NOTHING
     destructive = strategy.changes and (lossy or bool(over_limit))
-    # an open recovery was agreed to when it was opened, and stays open until it is finished
+    # an open recovery was approved when it was opened, and stays open until it is finished
     goes_on = diagnosis.code == "RECOVERY_OPEN" and strategy.code in diagnosis.strategies
     asks = strategy.changes and not goes_on
     reason = f"{diagnosis.code}: {strategy.when}"
@@ -144,7 +144,7 @@ def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: 
 
 
 def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
-    """The plan with what is known of its duration, and whether the log is kept that long."""
+    """The plan with its duration, as far as known, and whether the log is kept that long."""
     seconds = obs.control.read_seconds if isinstance(obs.control, ControlFacts) else None
     retention = obs.source.retention if isinstance(obs.source, SourceFacts) else None
     fits = None if retention is None else snapshot_fits(retention, policy.max_duration if seconds is None else seconds)
@@ -152,7 +152,7 @@ def _timed(plan: Plan, policy: Policy, obs: Observation) -> Plan:
 
 
 def choices(diagnosis: Diagnosis, obs: Observation, rules: Rules) -> dict[str, str]:
-    """The strategies that a person may choose for this problem, cheapest first → why it can't be carried out; "": it can."""
+    """Strategies that a person may choose for this problem, cheapest first → why it is blocked; "" if it is not."""
     case = rules.case(obs)
     offered = dict.fromkeys((*diagnosis.strategies, *rules.on_request(diagnosis.code)))
     return {
@@ -163,7 +163,7 @@ def choices(diagnosis: Diagnosis, obs: Observation, rules: Rules) -> dict[str, s
 
 
 def check_strategy(asked: str, *, where: str) -> None:
-    """Raises UsageError for a strategy that does not exist, naming the nearest one and all."""
+    """Raise UsageError for a strategy that does not exist, with the nearest name and the list of all."""
     if asked in STRATEGIES:
         return
     close = difflib.get_close_matches(asked, STRATEGIES, n=1)
@@ -174,12 +174,12 @@ def check_strategy(asked: str, *, where: str) -> None:
 
 
 def _noted(plan: Plan, rules: Rules, case: AnyCase) -> Plan:
-    """The plan with what it changes on the connector for good, said in its reason."""
+    """The plan with its lasting changes of the connector added to the reason."""
     return replace(plan, reason=" ".join(filter(None, (plan.reason, *(note(case) for note in rules.notes)))))
 
 
 def refused_plan(reason: str) -> Plan:
-    """A plan that does nothing, and says why."""
+    """A plan that does nothing and gives the reason."""
     return Plan("none", (), NOTHING, destructive=False, needs_approval=False, reason=reason, refused=True)
 
 
@@ -244,7 +244,7 @@ def _recovery_is_open(case: AnyCase) -> str:
 def _source_logs_rows(case: AnyCase) -> str:
     source = case.source
     if source is None:
-        return ""  # _all_known says it
+        return ""  # _all_known reports it
     return "; ".join(f"{name} is {fault}" for name, fault in source.log_faults.items())
 
 
@@ -259,7 +259,7 @@ def keyless_blocker(case: AnyCase) -> str:
 
 
 def _by_hand(why: str) -> Blocker:
-    """For a strategy that is known to be right, and that no run carries out yet."""
+    """For a strategy that is known to be right but that no run can carry out yet."""
     return lambda _case: f"no run carries it out: {why}"
 
 

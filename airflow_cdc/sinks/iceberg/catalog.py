@@ -38,7 +38,7 @@ Identifier = tuple[str, ...]
 # Writers of an embedded catalog wait for each other this long; SQLite's own default gives up after 3-5 s.
 BUSY_SECONDS = 60
 COMMIT_SECONDS = 60.0
-# How long a metadata file may be missing because a newer one is already named.
+# How long a metadata file may be missing because the catalog already names a newer one.
 TRIMMED_SECONDS = 5.0
 SPARK_PREFIX = "spark."
 SQLITE = "sqlite"
@@ -48,26 +48,26 @@ DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 REDACTION = "(?i)secret|password|passwd|token|credential|access[.]?key|api[.]?key"
 
 
-# A commit that failed so did not land, and will not at the next attempt either.
+# A commit that failed with one of these did not land, and a retry would fail too.
 REFUSED = (ValueError, TypeError, NotImplementedError, BadRequestError, ForbiddenError, UnauthorizedError)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One commit: it stands only if every requirement holds on the table as it is then."""
+    """One commit. The catalog accepts it only if every requirement holds on the table at that moment."""
 
     requirements: tuple[TableRequirement, ...]
     updates: tuple[TableUpdate, ...]
 
 
 class MissingTableError(SinkError):
-    """The catalog was read, and the table is not in it (unlike a catalog that could not be read)."""
+    """The catalog could be read, and the table is not in it."""
 
 
 class EmbeddedCatalog(SqlCatalog):
     """PyIceberg's SQL catalog that also writes format v3 and cleans up after a lost race. Threads may share it."""
 
-    # what this thread staged last: another thread's file may be the one that its commit is just making current
+    # the file that this thread staged last; a file of another thread may be about to become current
     _staged = threading.local()
 
     def _write_metadata(self, metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:  # type: ignore[override]
@@ -95,11 +95,11 @@ class EmbeddedCatalog(SqlCatalog):
 def write_metadata(metadata: TableMetadata, io: FileIO, location: str) -> None:
     """Write a metadata file of any format version.
 
-    PyIceberg refuses to serialise v3 because its own writer knows no row lineage. Nothing but
-    metadata is written through it here: data comes from Spark, so the plain model is enough.
+    PyIceberg refuses to serialise v3 because its own writer knows no row lineage. Only
+    metadata is written here and Spark writes the data, so the plain model is enough.
     """
     if metadata.format_version >= 3 and getattr(metadata, "next_row_id", None) is None:
-        metadata = metadata.model_copy(update={"next_row_id": 0})  # Java readers demand it, even of a new table
+        metadata = metadata.model_copy(update={"next_row_id": 0})  # Java readers require it, even in a new table
     text = IcebergBaseModel.model_dump_json(metadata, exclude_none=True, by_alias=True)
     with io.new_output(location).create() as stream:
         stream.write(text.encode())
@@ -130,7 +130,7 @@ def _open_sql(name: str, properties: dict[str, str]) -> Catalog:
     def attempt() -> Catalog | None:
         try:
             return EmbeddedCatalog(name, **properties)
-        except OperationalError as error:  # two first users create the tables at once: the loser looks again
+        except OperationalError as error:  # two processes created the tables at the same time: the loser tries again
             if "already exists" not in str(error.orig):
                 raise
             return None
@@ -139,7 +139,7 @@ def _open_sql(name: str, properties: dict[str, str]) -> Catalog:
 
 
 def _prepare_sqlite(path: Path) -> None:
-    """Make the file and put it in WAL mode (kept in the file): readers and the writer do not block each other."""
+    """Create the file and set WAL mode (the file stores it), so that readers and the writer do not block each other."""
     import sqlite3
 
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -149,7 +149,7 @@ def _prepare_sqlite(path: Path) -> None:
             try:
                 mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
                 done = mode == "wal" or connection.execute("PRAGMA journal_mode=WAL").fetchone()[0] == "wal"
-            except sqlite3.OperationalError:  # changing the mode does not honour the timeout
+            except sqlite3.OperationalError:  # a change of the mode ignores the timeout
                 return None
             return done or None
 
@@ -159,7 +159,7 @@ def _prepare_sqlite(path: Path) -> None:
 def spark_conf(name: str, properties: Mapping[str, str]) -> dict[str, str]:
     """Spark settings of the same catalog under the same name.
 
-    May hold credentials: for a session that is built inside the driver, never for a command line.
+    May hold credentials: pass them to a session built inside the driver, never on a command line.
     """
     own = {key: value for key, value in properties.items() if not key.startswith(SPARK_PREFIX)}
     extra = {key.removeprefix(SPARK_PREFIX): value for key, value in properties.items() if key.startswith(SPARK_PREFIX)}
@@ -187,7 +187,7 @@ def _jdbc_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line without statement parameters or addresses: its class, and its cause's class."""
+    """An error in one line: its class and the class of its cause, without statement parameters or addresses."""
     cause = getattr(error, "orig", None) or error.__cause__
     detail = f" ({type(cause).__name__}: {cause})" if isinstance(error, OperationalError) and cause else ""
     known = isinstance(error, CommitFailedException | NoSuchTableError | FileNotFoundError | ValueError)
@@ -220,12 +220,12 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
 
 
 def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Change | None], *, what: str) -> Table:
-    """Commit what `build` makes of the table as it stands, again and again until it stands or must not.
+    """Commit the change that `build` returns for the current table, with retries until it landed or must not be made.
 
-    `build` returns None if nothing is left to do (so also if an earlier attempt landed although its
-    answer was lost: every attempt starts by reading back), and raises if the change must not be made.
+    `build` returns None if nothing is left to do, and raises if the change must not be made. Every attempt starts by
+    reading the table again, so an earlier attempt that landed without an answer is recognised.
     Returns the table as read after the commit. Raises SinkError if the catalog refuses the change, and
-    UnknownStateError if it could not be settled.
+    UnknownStateError if it stayed unclear whether the change landed.
     """
     failure: list[str] = []
 
@@ -240,7 +240,7 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
             return table
         try:
             return commit_once(catalog, table, change, what=what)
-        except (StaleHeadError, UnknownStateError) as error:  # whether it landed is read back by the next attempt
+        except (StaleHeadError, UnknownStateError) as error:  # the next attempt reads whether it landed
             failure[:] = [error.what]
         except SinkError as error:
             if not failure:
@@ -260,9 +260,9 @@ def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Ch
 
 
 def commit_once(catalog: Catalog, table: Table, change: Change, *, what: str) -> Table:
-    """Commit `change` to `table` as it was read, in one attempt; returns the table as it stands then.
+    """Commit `change` to `table` as it was read, in one attempt; returns the table as it is after the commit.
 
-    Raises StaleHeadError if the table is another one by now, SinkError if the catalog refuses the change, and
+    Raises StaleHeadError if the table has changed since it was read, SinkError if the catalog refuses the change, and
     UnknownStateError if it may or may not have landed.
     """
     where = ".".join(table.name())

@@ -1,6 +1,6 @@
-"""The sink: Iceberg tables in one catalog, seen through PyIceberg (no JVM).
+"""The sink: Iceberg tables in one catalog, accessed through PyIceberg (no JVM).
 
-Reading heads, stamps and rows, making stages and publishing them. Spark writes to stages, never to a
+It reads heads, stamps and rows, creates stages and publishes them. Spark writes to stages, never to a
 target's main; `spark_conf` gives it the same catalog under the same name.
 """
 
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.topics import Fence
 
 DEFAULT_FORMAT_VERSION = 2
-# of ours, not of the catalog's: taken out of the properties before the catalog is opened
+# our own key, removed from the properties before the catalog is opened
 FORMAT_VERSION = "format_version"
 
 TARGET_PROPERTIES = {
@@ -112,7 +112,7 @@ class Lake:
         return f"catalog {self.name}"
 
     def limited(self, _: CallLimits) -> Self:
-        """Itself: PyIceberg's catalogs take their timeouts from the properties."""
+        """Returns itself: PyIceberg's catalogs take their timeouts from the properties."""
         return self
 
     @property
@@ -157,7 +157,7 @@ class Lake:
         return True
 
     def ensure_namespace(self, namespace: str) -> None:
-        """Create the namespace unless it is there."""
+        """Create the namespace if it does not exist."""
         parts = tuple(namespace.split("."))
         try:
             if not self.catalog.namespace_exists(parts):
@@ -180,7 +180,7 @@ class Lake:
     ) -> bool:
         """Create the table with (column, Spark SQL type) and an empty first snapshot, so that main exists.
 
-        Returns True if it was created. A table that exists keeps its columns: they change through a stage.
+        Returns True if it was created. An existing table keeps its columns; only a stage changes them.
         """
         version = format_version or self.format_version
         settings = {"format-version": str(version), **TARGET_PROPERTIES, **(MERGE_ON_READ if version >= 3 else {})}
@@ -205,13 +205,13 @@ class Lake:
         return newest_stamp(metadata, head_of(metadata) if snapshot_id is None else snapshot_id)
 
     def stamped_summary(self, namespace: str, table: str) -> dict[str, str]:
-        """All that the newest stamped commit of main says; {} if there is none."""
+        """The whole summary of main's newest stamped commit; {} if there is none."""
         metadata = self.table(namespace, table).metadata
         stamp = newest_stamp(metadata, head_of(metadata))
         return summary_of(snapshot_at(metadata, stamp.snapshot_id)) if stamp else {}
 
     def foreign_commit(self, namespace: str, table: str) -> int | None:
-        """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+        """Main's newest commit that changed rows, if it has no stamp (so another program wrote it)."""
         return foreign_commit(self.table(namespace, table).metadata)
 
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
@@ -219,11 +219,11 @@ class Lake:
         return row_count(self.table(namespace, table).metadata, version)
 
     def definition_text(self, namespace: str, table: str) -> str:
-        """The source's definition by which the rows were written, as it was noted; "" if none was."""
+        """The recorded source definition that the rows were written with; "" if none was recorded."""
         return self.table(namespace, table).properties.get(DEFINITION) or ""
 
     def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
-        """The newest stamp; where expiry took every stamped commit, its mirror, unless main was put back before it."""
+        """The newest stamp. If all stamped commits have expired: its mirror, unless main was rolled back past it."""
         metadata = self.table(namespace, table).metadata
         stamp = newest_stamp(metadata, head_of(metadata))
         return stamp or (mirror if mirror is not None and may_hold(metadata, mirror) else None)
@@ -253,7 +253,7 @@ class Lake:
         return iceberg_table.scan(snapshot_id=snapshot_id, selected_fields=tuple(columns or ("*",))).to_arrow()
 
     def commit_nothing(self, namespace: str, table: str, summary: Mapping[str, str]) -> bool:
-        """Add a snapshot that changes no row and carries `summary`; False where only Spark can do that (v3 with rows)."""
+        """Add a snapshot that changes no row and carries `summary`; False if only Spark can do that (v3 with rows)."""
 
         def build(target: Table) -> Change | None:
             return empty_commit(target, summary) if takes_empty_commit(target) else None
@@ -263,24 +263,24 @@ class Lake:
     # stages
 
     def unresolved_letters(self, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
-        """The dead letters that nothing has put right yet, of one table or of all, oldest first."""
+        """The dead letters that are not resolved yet, of one table or of all, oldest first."""
         return dead_letters.unresolved(self, pipeline, table)
 
     def waiting_letters(self, pipeline: str) -> int:
-        """How many of them are to be tried again."""
+        """How many unresolved letters will be tried again."""
         return dead_letters.waiting(self, pipeline)
 
     def resolve_letters_before(self, pipeline: str, since: Mapping[str, Fence]) -> int:
-        """Mark those that lie before `since`, by table, as their rows were read again.
+        """Mark letters before `since` (table → fence) as resolved, because their rows were read again.
 
         Returns how many were marked. Safe to repeat.
         """
         return dead_letters.resolve_before(self, pipeline, since)
 
     def stage(self, namespace: str, table: str, label: str, from_stage: Stage | None = None) -> Stage:
-        """Make (or find again) the stage `label` of a table, and pin its base on the target.
+        """Create (or find again) the stage `label` of a table, and pin its base on the target.
 
-        `from_stage`: take over what an earlier try committed; that try's writers cannot reach the new stage.
+        `from_stage`: take over the commits of an earlier try, whose writers cannot reach the new stage.
         """
         with suppress(MissingTableError):
             return self.open_stage(namespace, table, label)
@@ -300,7 +300,7 @@ class Lake:
         return self.open_stage(namespace, table, label)
 
     def _pin(self, stage: Stage) -> None:
-        """Keep the base's files from being expired: a tag on the target, whatever its retention settings."""
+        """Tag the base on the target, so that its files do not expire whatever the retention settings are."""
         kind = SnapshotRefType.TAG
         pin = make(SnapshotRef, snapshot_id=stage.base_head, snapshot_ref_type=kind, max_ref_age_ms=FOREVER_MS)
 
@@ -321,9 +321,9 @@ class Lake:
         return stage
 
     def stages(self, namespace: str | None = None, *tables: str) -> tuple[Stage, ...]:
-        """All stages there are, of some tables, of a namespace or of all. Others are not read: they may be broken.
+        """All existing stages of some tables, of a namespace, or of all. Other stages may be broken and are not read.
 
-        All stages' names are listed once: asked table by table, 2,000 tables would list 2,000 times 2,000 names.
+        The names of all stages are listed once; one call per table would list 2,000 names 2,000 times.
         """
         if not self.catalog.namespace_exists((STAGE_NAMESPACE,)):
             return ()
@@ -331,7 +331,7 @@ class Lake:
         wanted = {stage_prefix(namespace, table) for table in tables} if namespace else set()
         stages: list[Stage] = []
         for _, name in self.catalog.list_tables((STAGE_NAMESPACE,)):
-            with suppress(MissingTableError):  # dropped since it was listed
+            with suppress(MissingTableError):  # dropped after it was listed
                 if name.startswith(prefix) and (not wanted or own_prefix(name) in wanted):
                     stages.append(Stage.from_properties(self.table(STAGE_NAMESPACE, name).properties))
         return tuple(s for s in stages if namespace in {None, s.namespace} and (not tables or s.table in tables))
@@ -356,9 +356,9 @@ class Lake:
     ) -> PublishResult:
         """Make the verified snapshot the target's main in one commit, with its schema and the stage's own properties.
 
-        Own properties are those whose names start with `cdc.`, as its writer set them; `properties` win over them.
-        Stands only if main is still `expected_head` (with `over_compaction`: or only compactions came on
-        top); else StaleHeadError names the commits. Calling it again after it stood changes nothing.
+        Own properties are those that its writer set under names that start with `cdc.`; `properties` override them.
+        The commit succeeds only if main is still `expected_head` (with `over_compaction`: or has only compactions
+        on top of it); else StaleHeadError names the commits. Calling it again after success changes nothing.
         """
         facts: dict[str, Any] = {"already": True, "previous": None, "schema": False, "over": False}
 
@@ -386,7 +386,7 @@ class Lake:
         return self.table(*stage.identifier).metadata.last_updated_ms / 1000
 
     def publishable(self, stage: Stage) -> bool:
-        """Whether the target still is what the stage began from, up to compaction."""
+        """Whether the target is still what the stage began from, apart from compactions."""
         target = self.table(stage.namespace, stage.table).metadata
         try:
             check_main(target, stage, stage.base_head, over_compaction=True)
@@ -395,9 +395,9 @@ class Lake:
         return True
 
     def drop_stage(self, stage: Stage) -> None:
-        """Forget the stage: its catalog entry, the pin on the target, its metadata files. No data is deleted.
+        """Remove the stage's catalog entry, its pin on the target and its metadata files. No data is deleted.
 
-        Files of commits that were not published are left to `remove_orphan_files`. Safe to repeat.
+        `remove_orphan_files` removes the files of unpublished commits. Safe to repeat.
         """
         with suppress(MissingTableError):
             staged = self.table(*stage.identifier)
@@ -427,7 +427,7 @@ def open_lake(endpoint: IcebergEndpoint) -> Lake:
 
 
 def ident(namespace: str, table: str) -> Identifier:
-    """A catalog identifier; a dot in the namespace separates its levels, one in the table does not."""
+    """A catalog identifier. A dot separates levels in the namespace, but not in the table's name."""
     return (*namespace.split("."), table)
 
 

@@ -1,4 +1,4 @@
-"""Control documents in an Iceberg catalog: each stands in the snapshot summary of `cdc_control.<pipeline>`. Needs no JVM."""
+"""Control documents in an Iceberg catalog, each in the snapshot summary of `cdc_control.<pipeline>`. Needs no JVM."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_cdc.sinks.iceberg.snapshots import delete_lists, empty_commit, head
 
 CONTROL_NAMESPACE = "cdc_control"
 STATE = "cdc.state"
-# The document stands in each of them, and all of them in each metadata file: the newest, and the one before it.
+# The newest snapshot and the one before it. Each holds the document, and each metadata file holds all snapshots.
 KEEP_SNAPSHOTS = 2
 
 PROPERTIES = {
@@ -22,14 +22,14 @@ PROPERTIES = {
     "commit.retry.num-retries": "0",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
-    # nobody else's clean-up job may touch the history; it is trimmed with every write
+    # no clean-up job may touch the history; every write trims it
     "gc.enabled": "false",
 }
 COLUMNS = (("note", "string"),)
 
 
 class IcebergControlStore:
-    """A table per pipeline, made at the first write; a document's version is the snapshot id of the table's main."""
+    """A table per pipeline, created at the first write; a document's version is the snapshot id of the table's main."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -68,7 +68,7 @@ def open_control_store(endpoint: IcebergEndpoint) -> IcebergControlStore:
 
 
 def _document(metadata: TableMetadata) -> StoredDocument | None:
-    """The newest document on main; commits of others may lie above it. None in a table that was only just made."""
+    """The newest document on main, even under commits of other writers. None in a table that was only just created."""
     head = head_of(metadata)
     texts = (summary[STATE] for snapshot in lineage(metadata, head) if STATE in (summary := summary_of(snapshot)))
     text = next(texts, None)

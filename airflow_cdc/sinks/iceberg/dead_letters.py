@@ -1,4 +1,4 @@
-"""The dead-letter table of a pipeline, as far as no Spark is needed: what waits in it, and what a new read put right."""
+"""The part of a pipeline's dead-letter table that needs no Spark: which letters wait, and which a re-read resolved."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table_name(pipeline: str) -> str:
 
 
 def waiting(lake: Lake, pipeline: str) -> int:
-    """How many unresolved letters are to be tried again."""
+    """How many unresolved letters will be tried again."""
     if not lake.exists(NAMESPACE, table_name(pipeline)):
         return 0
     rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).select(["resolved_at", "attempts"]).to_pylist()
@@ -46,12 +46,12 @@ def waiting(lake: Lake, pipeline: str) -> int:
 
 
 def unresolved(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
-    """The dead letters that nothing has put right yet, of one table or of all, oldest first."""
+    """The dead letters that are not resolved yet, of one table or of all, oldest first."""
     return tuple(letter for letter in letters(lake, pipeline, table) if letter.resolved_at is None)
 
 
 def letters(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
-    """All dead letters, resolved ones too."""
+    """All dead letters, including resolved ones."""
     if not lake.exists(NAMESPACE, table_name(pipeline)):
         return ()
     rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).to_pylist()
@@ -65,9 +65,9 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int:
-    """Mark the letters of tables (table → as in `is_before`) that lie before it: their rows were read again since.
+    """Mark the letters before each table's fence in `since` as resolved, because their rows were read again.
 
-    Returns how many were marked. Safe to repeat; done again if another process changes the table meanwhile.
+    Returns how many were marked. Safe to repeat; retried if another process changes the table meanwhile.
     """
     if not since or not lake.exists(NAMESPACE, table_name(pipeline)):
         return 0
@@ -77,7 +77,7 @@ def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int
 
 
 def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int | None:
-    import pyarrow as pa  # not before it is needed: DAG files import this module
+    import pyarrow as pa  # imported late, because DAG files import this module
     from pyiceberg.exceptions import CommitFailedException, ValidationException
     from pyiceberg.expressions import EqualTo
 
@@ -93,7 +93,7 @@ def _resolve(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int | Non
         mine = pa.Table.from_pylist([row for row in rows if row["table"] == name], schema=unresolved.schema)
         try:
             table.overwrite(mine, overwrite_filter=make(EqualTo, term="table", value=name))
-        except (CommitFailedException, ValidationException):  # another process was quicker: look again
+        except (CommitFailedException, ValidationException):  # another process was faster: read again
             return None
     return len(due)
 

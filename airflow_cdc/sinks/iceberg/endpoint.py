@@ -23,12 +23,12 @@ class IcebergEndpoint:
         return f"catalog {self.name}"
 
     def limited(self, _: CallLimits) -> Self:
-        """Itself: PyIceberg's catalogs take their timeouts from `properties`."""
+        """Returns itself: PyIceberg's catalogs take their timeouts from `properties`."""
         return self
 
     @property
     def dataset(self) -> str:
-        """The warehouse, without a user or a query; a catalog that keeps that to itself is named by its own name."""
+        """The warehouse without user or query; the catalog's name if it does not disclose its warehouse."""
         parts = urlsplit(self.properties.get("warehouse", ""))
         if not parts.scheme:
             return f"iceberg://{self.name}"

@@ -33,7 +33,7 @@ _BY_WAREHOUSE = {"s3": _AWS, "s3a": _AWS, "gs": _GCP, "abfs": _AZURE, "abfss": _
 
 
 def catalog_needs(endpoint: IcebergEndpoint) -> tuple[Need, ...]:
-    """What one catalog needs by its PyIceberg properties: the driver of a SQL catalog, and a client of its object store."""
+    """What a catalog needs by its PyIceberg properties: a SQL catalog's driver and an object store's client."""
     properties = endpoint.properties
     uri = properties.get("uri", "").partition(":")[0].partition("+")[0]
     driver = _BY_URI.get(uri) if properties.get("type") == "sql" else None

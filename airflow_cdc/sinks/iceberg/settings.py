@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of an Iceberg sink."""
+"""The settings of an Iceberg sink in pipelines.yaml."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import NAME, key, settings
 
-# Spark and the control table have the catalog's name in theirs
+# the names of Spark's settings and of the control table contain the catalog's name
 _CATALOG = replace(NAME, names_connection=True)
 
 

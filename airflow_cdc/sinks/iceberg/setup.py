@@ -8,7 +8,7 @@ from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
 
 def keys(_name: str, answers: Answers) -> Sequence[Key]:
-    """What stands below `sink`."""
+    """The keys under `sink`."""
     return (
         Key("catalog", answers["catalog"], "also the id of the Airflow connection that describes the catalog"),
         Key("namespace", answers["namespace"]),
@@ -17,7 +17,7 @@ def keys(_name: str, answers: Answers) -> Sequence[Key]:
 
 
 def connections(_name: str, answers: Answers) -> Sequence[NewConnection]:
-    """The catalog's."""
+    """The catalog's connection."""
     return (NewConnection(answers["catalog"], "iceberg_catalog", extra=answers["catalog_extra"] or "{}"),)
 
 

@@ -1,4 +1,4 @@
-"""Snapshots of a table: finding them, reading what they say, and committing one that changes no row."""
+"""Snapshots of a table: find them, read their summaries, and commit one that changes no row."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def snapshot_at(metadata: TableMetadata, snapshot_id: int | None) -> Snapshot | 
 
 
 def last_sequence(metadata: TableMetadata) -> int:
-    """The highest sequence number given out (format v1 has none)."""
+    """The highest sequence number assigned so far (format v1 has none)."""
     return int(getattr(metadata, "last_sequence_number", 0))
 
 
 def lineage(metadata: TableMetadata, snapshot_id: int | None) -> list[Snapshot]:
-    """The snapshot and its ancestors, newest first, as far as they are still kept."""
+    """The snapshot and those of its ancestors that are still kept, newest first."""
     chain: list[Snapshot] = []
     while (snapshot := snapshot_at(metadata, snapshot_id)) is not None:
         chain.append(snapshot)
@@ -68,7 +68,7 @@ def lineage(metadata: TableMetadata, snapshot_id: int | None) -> list[Snapshot]:
 
 
 def summary_of(snapshot: Snapshot | None) -> dict[str, str]:
-    """All summary properties of a snapshot, without its operation."""
+    """All summary properties of a snapshot except its operation."""
     return {} if snapshot is None or snapshot.summary is None else dict(snapshot.summary.additional_properties)
 
 
@@ -80,7 +80,7 @@ def operation_of(snapshot: Snapshot) -> str:
 def set_ref(
     name: str, snapshot_id: int, kind: SnapshotRefType = SnapshotRefType.BRANCH, old: SnapshotRef | None = None
 ) -> SetSnapshotRefUpdate:
-    """Point a ref to a snapshot, keeping the retention settings it has."""
+    """Point a ref to a snapshot and keep the ref's retention settings."""
     return make(
         SetSnapshotRefUpdate,
         ref_name=name,
@@ -102,17 +102,17 @@ def newest_stamp(metadata: TableMetadata, snapshot_id: int | None) -> Stamp | No
 
 
 def foreign_commit(metadata: TableMetadata) -> int | None:
-    """The newest commit of main that changed rows, if it carries no stamp: every writer of ours ends with one."""
+    """Main's newest commit that changed rows, if it has no stamp (so another program wrote it)."""
     changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")
     newest = next(changed, None)
     return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
 
 
 def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
-    """Whether main can descend from the commit of a mirrored stamp, which is no longer among main's ancestors (INV 2).
+    """Whether main can descend from the commit of a mirrored stamp that is no longer among main's ancestors (INV 2).
 
-    It may have been expired. If it is still kept, or all of main's ancestors are, or the oldest kept one is older than
-    it, then main was put back to before it, and what it stamped is not in the table.
+    That commit may have expired. But main was rolled back to before it, and its rows are not in the table, in three
+    cases: the commit is still kept, all of main's ancestors are kept, or the oldest kept ancestor is older than it.
     """
     chain = lineage(metadata, head_of(metadata))
     if not chain or chain[-1].parent_snapshot_id is None or snapshot_at(metadata, stamp.snapshot_id) is not None:
@@ -123,7 +123,7 @@ def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:
 
 
 def row_count(metadata: TableMetadata, snapshot_id: int | None) -> int | None:
-    """Rows at a snapshot by its summary, or None if row-level deletes make that uncertain."""
+    """Rows at a snapshot according to its summary, or None if row-level deletes make that uncertain."""
     summary = summary_of(snapshot_at(metadata, snapshot_id))
     if int(summary.get("total-equality-deletes", "0")) or "total-records" not in summary:
         return None
@@ -131,7 +131,7 @@ def row_count(metadata: TableMetadata, snapshot_id: int | None) -> int | None:
 
 
 def first_snapshot(table: Table) -> Change | None:
-    """An empty snapshot as main, unless there is one."""
+    """An empty snapshot as main, unless main has a snapshot already."""
     return None if head_of(table.metadata) is not None else empty_commit(table, {})
 
 
@@ -188,13 +188,13 @@ def _write_list(table: Table, manifests: list[ManifestFile], number: int, parent
 
 
 def _has_no_files(snapshot: Snapshot) -> bool:
-    """Whether the summary says so: its manifest list need not be read (and may just be trimmed by another writer)."""
+    """Whether the summary says so, without a read of the manifest list, which another writer may be deleting."""
     summary = summary_of(snapshot)
     return all(summary.get(key) == "0" for key in ("total-data-files", "total-delete-files"))
 
 
 def delete_lists(table: Table, before: Iterable[Snapshot]) -> None:
-    """Delete the manifest lists of snapshots that were there before and are no longer, as far as possible."""
+    """Delete the manifest lists of snapshots that are in `before` but no longer in the table, as far as possible."""
     lists = {snapshot.manifest_list for snapshot in table.metadata.snapshots}
     for snapshot in before:
         if snapshot.manifest_list not in lists:

@@ -1,9 +1,9 @@
-"""Stages: where a writer works unseen until what it wrote is verified, and the commit that publishes it.
+"""Stages, which hide a writer's rows from readers until they are verified, and the commit that publishes them.
 
-A stage is a second catalog entry on a target's own files. It starts from the target's metadata, so
-Spark may evolve its schema and write to its main as to any table; readers of the target see neither.
+A stage is a second catalog entry on the target's own files. It starts from the target's metadata, so
+Spark can change its schema and write to its main as in any table; readers of the target see neither.
 Publishing adds the stage's snapshots, with their schemas, to the target and moves its main in one
-compare-and-set commit. Pure functions over table metadata; the catalog is `lake.py`'s business.
+compare-and-set commit. Pure functions over table metadata; `client.py` talks to the catalog.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ STAGE_NAMESPACE = "cdc_stage"
 OWN = "cdc."
 PROPERTY = "cdc.stage."
 
-# Commits that main may see (compactions) between staging and publishing. Sequence numbers must grow along
-# main and are baked into the stage's manifests, so the stage starts this far ahead; 2^63 leaves room for
-# nine million million publishes.
+# Room for commits to main (compactions) between staging and publishing. Sequence numbers must grow along
+# main and are written into the stage's manifests, so the stage starts this far ahead; 2^63 leaves room
+# for nine million million publishes.
 SEQUENCE_RESERVE = 1_000_000
-# The same for row ids of format v3: rows a compaction may assign ids to meanwhile, in times of the table.
+# Row ids of format v3 kept free for compactions meanwhile, as a multiple of the table's rows.
 ROW_ID_RESERVE_TABLES = 100
 ROW_ID_RESERVE_ROWS = 1_000_000
 # A pin must not be dropped by the table's own `history.expire.max-ref-age-ms`.
@@ -68,14 +68,14 @@ class Stage:
     """One writer's stage of one table.
 
     Attributes:
-        namespace: of the target.
+        namespace: the target's namespace.
         table: the target's name.
-        label: names the writer's try (`recov_5_1`, `apply_<hex>`); also the name of the pin on the target.
+        label: names the writer's attempt (`recov_5_1`, `apply_<hex>`); also the name of the pin on the target.
         name: the stage's table name in the namespace `cdc_stage`.
         base_head: the target's head that the stage was made from.
-        target_uuid: a dropped and recreated target has another.
-        base_schema_id: the target's current schema then.
-        base_last_column_id: the target's highest column id then.
+        target_uuid: the target's uuid; a dropped and recreated target has another one.
+        base_schema_id: the target's current schema when the stage was created.
+        base_last_column_id: the target's highest column id at that time.
     """
 
     namespace: str
@@ -110,12 +110,12 @@ class Stage:
         return cls(**data)
 
     def to_properties(self) -> dict[str, str]:
-        """What the stage's own table properties keep of it."""
+        """The stage's description as its own table properties store it."""
         return {f"{PROPERTY}{name}": str(value) for name, value in self.to_json().items()}
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> Stage:
-        """Read a stage back from its table properties. Raises SinkError if they are not those of a stage."""
+        """Read a stage back from its table properties. Raises SinkError if they do not describe a stage."""
         try:
             values: dict[str, Any] = {name: properties[f"{PROPERTY}{name}"] for name in cls.__slots__}
         except KeyError as error:
@@ -126,7 +126,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class StagedCommit:
-    """One commit of a stage, with what it says of itself."""
+    """One commit of a stage, with what its summary says."""
 
     snapshot_id: int
     parent_id: int | None
@@ -137,7 +137,7 @@ class StagedCommit:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> StagedCommit:
-        """Read the statement out of a snapshot's summary."""
+        """Read it from a snapshot's summary."""
         summary = summary_of(snapshot)
         return cls(
             snapshot.snapshot_id,
@@ -151,7 +151,7 @@ class StagedCommit:
 
 @dataclass(frozen=True, slots=True)
 class PublishResult:
-    """What a publish did. `already` is True if the snapshot was on main before (a rerun after a lost answer)."""
+    """The result of a publish. `already` is True if main had the snapshot before (a rerun after a lost answer)."""
 
     target: str
     snapshot_id: int
@@ -167,17 +167,17 @@ def stage_name(namespace: str, table: str, label: str) -> str:
 
 
 def stage_prefix(namespace: str, table: str | None = None) -> str:
-    """What the names of all stages of a namespace, or of one of its tables, begin with."""
+    """The prefix of the names of all stages of a namespace, or of one of its tables."""
     return "".join(f"{part}__" for part in (namespace.replace(".", "_"), table) if part)
 
 
 def own_prefix(name: str) -> str:
-    """What `stage_prefix` gave for the table of a stage of this name: no label has two underscores together."""
+    """The `stage_prefix` of the table that this stage belongs to. No label has two underscores in a row."""
     return name[: name.rfind("__") + 2]
 
 
 def new_stage(target: Table, namespace: str, table: str, label: str) -> Stage:
-    """Describe a stage of `target` as it stands."""
+    """A new stage of `target` as it is now."""
     metadata = target.metadata
     head = head_of(metadata)
     if head is None:
@@ -197,10 +197,10 @@ def new_stage(target: Table, namespace: str, table: str, label: str) -> Stage:
 
 
 def staged_metadata(source: TableMetadata, stage: Stage) -> TableMetadata:
-    """The first metadata of a stage, made of the target's (or an earlier stage's).
+    """The first metadata of a stage, built from the target's (or an earlier stage's).
 
-    It gets a uuid of its own (catalogs may refuse one uuid twice), an empty metadata log (so that nothing
-    of the target can be trimmed through it), only main as a ref, and room in sequence numbers and row ids.
+    It gets a uuid of its own (catalogs may refuse a uuid twice), and an empty metadata log, so that it cannot trim
+    the target's files. Main is its only ref. Its sequence numbers and row ids start far enough ahead.
     """
     properties = {
         **source.properties,
@@ -241,9 +241,9 @@ def chain_of(staged: TableMetadata, stage: Stage, snapshot_id: int | None = None
 
 
 def check_main(target: TableMetadata, stage: Stage, expected_head: int, *, over_compaction: bool) -> int:
-    """The head to publish over: the expected one, or, if asked for, one that only compactions put on top of it.
+    """The head to publish over: the expected one, or, if allowed, one with only compactions on top of it.
 
-    Raises StaleHeadError that names the commits in between, and SinkError if the target was replaced.
+    Raises StaleHeadError, which names the commits in between, and SinkError if the target was replaced.
     """
     where = f"table {stage.target}"
     if str(target.table_uuid) != stage.target_uuid:
@@ -297,14 +297,14 @@ def stale(target: TableMetadata, stage: Stage, expected_head: int) -> StaleHeadE
 
 
 def own_properties(staged: TableMetadata) -> dict[str, str]:
-    """What the stage's writer noted about the rows (`cdc.…`), without what describes the stage itself."""
+    """The properties that the stage's writer set about the rows (`cdc.…`), without those that describe the stage."""
     return {k: v for k, v in staged.properties.items() if k.startswith(OWN) and not k.startswith(PROPERTY)}
 
 
 def plan_publish(
     target: TableMetadata, staged: TableMetadata, stage: Stage, snapshot_id: int, *, properties: Mapping[str, str]
 ) -> Change:
-    """The one commit that makes `snapshot_id` of the stage the main of the target as given (see check_main)."""
+    """The one commit that makes the stage's `snapshot_id` the main of this target (see check_main)."""
     chain = chain_of(staged, stage, snapshot_id)
     _check_layout(target, staged, stage)
     schemas = map_schemas(target, staged, [snapshot.schema_id for snapshot in chain])
@@ -340,14 +340,14 @@ def _check_layout(target: TableMetadata, staged: TableMetadata, stage: Stage) ->
 
 @dataclass(frozen=True, slots=True)
 class SchemaMap:
-    """Which schema id of the target stands for which of the stage, and the schemas to add first, in order."""
+    """The target's schema id for each of the stage's schema ids, and the schemas to add first, in order."""
 
     ids: Mapping[int | None, int]
     added: tuple[Schema, ...]
 
 
 def map_schemas(target: TableMetadata, staged: TableMetadata, schema_ids: Iterable[int | None]) -> SchemaMap:
-    """Match the stage's schemas to the target's by content: both may have given one id to different schemas."""
+    """Match the stage's schemas to the target's by content, because both may use one id for different schemas."""
     known = list(target.schemas)
     added: list[Schema] = []
     ids: dict[int | None, int] = {}
@@ -355,7 +355,7 @@ def map_schemas(target: TableMetadata, staged: TableMetadata, schema_ids: Iterab
         schema = _schema(staged, old)
         match = next((s for s in known if s == schema and s.identifier_field_ids == schema.identifier_field_ids), None)
         if match is None:
-            # one above the highest, in this order: what a REST catalog's server would give as well
+            # one above the highest, in this order, as a REST catalog's server would assign them too
             match = schema.model_copy(update={"schema_id": max(s.schema_id for s in known) + 1})
             known.append(match)
             added.append(match)
@@ -371,7 +371,7 @@ def _schema(staged: TableMetadata, schema_id: int | None) -> Schema:
 def fit_snapshots(
     target: TableMetadata, chain: list[Snapshot], schema_ids: Mapping[int | None, int], stage: Stage
 ) -> list[Snapshot]:
-    """The stage's snapshots as the target's metadata takes them: its schema ids, row ids and clock."""
+    """The stage's snapshots with the target's schema ids, row ids and clock, as its metadata accepts them."""
     if chain and (chain[0].sequence_number or 0) <= last_sequence(target):
         raise _reserve_used("sequence numbers", stage)
     next_row = getattr(target, "next_row_id", None)
@@ -382,7 +382,7 @@ def fit_snapshots(
             if snapshot.first_row_id < next_row:
                 raise _reserve_used("row ids", stage)
             end = snapshot.first_row_id + (snapshot.added_rows or 0)
-            # added-rows is an upper bound by the format; it takes in the gap, so that later ids come after ours
+            # the format allows added-rows to be an upper bound; it includes the gap, so that later ids come after ours
             changes["added_rows"], next_row = end - next_row, end
         fitted.append(snapshot.model_copy(update=changes))
     if fitted:
@@ -391,10 +391,10 @@ def fit_snapshots(
 
 
 def _publish_time(target: TableMetadata) -> int:
-    """When the published snapshot became visible.
+    """The time at which the published snapshot became visible.
 
-    Its own time may lie before a compaction's, and Iceberg refuses to load a table whose snapshot log
-    goes back by more than a minute; time travel by clock also means "what readers saw then".
+    The snapshot's own time may be before a compaction's, and Iceberg refuses to load a table whose snapshot
+    log goes back by more than a minute. Time travel by clock also means "what readers saw then".
     """
     log = [entry.timestamp_ms for entry in target.snapshot_log]
     return max(int(time.time() * 1000), target.last_updated_ms, *log[-1:])

@@ -1,4 +1,4 @@
-"""Spark SQL type names as Iceberg types, for tables that are created without Spark."""
+"""Spark SQL type names as Iceberg types, for tables created without Spark."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 def iceberg_schema(columns: Sequence[tuple[str, str]]) -> Schema:
     """A schema of (column name, Spark SQL type); every column is optional.
 
-    Nullability is not taken over from a source: a column may become nullable there at any time.
+    NOT NULL is not copied from the source, because a column may become nullable there at any time.
     Raises SchemaError for a type that Spark's Iceberg tables do not have.
     """
     ids = itertools.count(1)
@@ -81,7 +81,7 @@ def _fields(text: str, ids: Iterator[int]) -> list[NestedField]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas that stand in no bracket."""
+    """Split at the commas outside brackets."""
     parts, depth = [""], 0
     for char in text:
         depth += (char in "<(") - (char in ">)")

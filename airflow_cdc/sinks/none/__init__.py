@@ -1,4 +1,4 @@
-"""No sink: the pipeline's events go to consumers that this package does not know."""
+"""No sink: consumers unknown to this package read the pipeline's events."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
 from airflow_cdc.core.pipeline import NoSink

@@ -1,4 +1,4 @@
-"""The client of a sink that is not there: whatever is asked of it is refused in one line."""
+"""The client of a pipeline without a sink: it refuses every call with a one-line error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WHERE = "no sink"
 
 @dataclass(frozen=True, slots=True)
 class NoEndpoint:
-    """Nowhere."""
+    """The endpoint of a pipeline without a sink: it has no address."""
 
     where: str = WHERE
     dataset: str = ""
@@ -23,7 +23,7 @@ class NoEndpoint:
 
 
 class NoSinkClient:
-    """Has no method of a sink's client: asking for one raises UsageError."""
+    """Has none of a sink client's methods: using one raises UsageError."""
 
     def __init__(self, endpoint: NoEndpoint) -> None:
         self.where = endpoint.where
@@ -32,6 +32,6 @@ class NoSinkClient:
         return self
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # asked by Python itself, as copy and pickle do
+        if name.startswith("__"):  # looked up by Python itself, for example by copy and pickle
             raise AttributeError(name)
         raise no_sink(f"`{name}`")

@@ -1,4 +1,4 @@
-"""What `airflow cdc init` asks where there is no sink: nothing."""
+"""The questions of `airflow cdc init` for a pipeline without a sink: there are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MariaDB: where it differs from MySQL."""
+"""The MariaDB source: only what differs from MySQL."""
 
 from airflow_cdc.core.kind import Lazy, SourceKind
 from airflow_cdc.sources.mariadb.settings import MariaDbSettings

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 def availability(facts: MariaDbFacts, position: MariaDbPosition) -> Available:
-    """By GTID if the position names any, ignoring file and position; else by file and position.
+    """Whether the log still has all changes after `position`: by GTID if it has GTIDs, else by file and position.
 
-    LOST: the oldest file begins behind the place in a domain. NOT_YET: the server never logged one of its transactions.
+    LOST: in some domain the oldest file begins after the position. NOT_YET: the server never logged one of the
+    position's transactions.
     """
     if not facts.log_bin:
         return Available(Availability.LOST, "the binary log is off on this server")

@@ -40,8 +40,8 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
         """The exact position of a read view: every later read shows all changes before it (INV 7). Nothing is locked.
 
-        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end (INV 8): they are in the log before
-        W, and no view shows them. Raises SourceError: log off, nothing logged yet, XA still open, a privilege missing.
+        Waits up to `xa_timeout` seconds for XA transactions prepared before W to end (INV 8): they are logged before W,
+        but no view shows them. Raises SourceError: log off, nothing logged yet, XA still open, a privilege missing.
         """
         with self.session() as session:
             require_log(read_settings(session), self.where)
@@ -87,10 +87,10 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
         with self.session() as session:
             require_same_run(self._identity(session), watermark, self.where)
 
-    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - the offset alone tells
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - decided by the offset alone
         """False: only an offset that covers W proves that W was read.
 
-        After a DDL that is the log's last transaction Debezium's offset stays before it until the next one (3.5.0).
+        If the log's last transaction is a DDL, Debezium's offset stays before it until the next transaction (3.5.0).
         """
         return False
 
@@ -105,8 +105,8 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
             return replace(now, position=replace(position_at(session, file, START_OF_FILE), server_id=None))
 
     def init_statement(self, watermark: Watermark) -> str:
-        """See BinlogSource. What W's own run of the server showed, it shows for good: its name is all that is checked."""
-        # returns a surplus row, which is an error, only if the server's name differs
+        """See BinlogSource. Checks only the name of the server's run: what W's own run has shown stays visible."""
+        # returns a second row, which is an error, only if the server's name differs
         check = f"(SELECT 1 UNION ALL SELECT 2 FROM DUAL WHERE NOT ({same_run_sql(watermark)}))"
         return f"SET {', '.join([*session_pins(self.version()), f'@cdc_check := {check}'])}"
 

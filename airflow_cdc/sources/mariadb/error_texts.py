@@ -1,4 +1,4 @@
-"""MariaDB's errors to a connector that it no longer serves: its own texts about GTIDs, MySQL's texts for the rest."""
+"""The errors with which MariaDB refuses a connector: its own texts about GTIDs, MySQL's texts for the rest."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Where a change stands in MariaDB's log, in the neutral form: a domain's numbers order it, whichever server wrote it.
+"""The place of a change in MariaDB's log, in the neutral form: ordered by its number within the domain.
 
-A change without a GTID is ordered by the files of the server that wrote it, as MySQL's are.
+The order holds whichever server wrote the change. A change without a GTID is ordered by the files of the server that
+wrote it, as in MySQL.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from airflow_cdc.sources.mysql import events
 
 
 def covered(watermark: Watermark | None) -> Covered:
-    """The changes at or before W: all up to W's number in each domain. Raises PositionError for a W without GTIDs."""
+    """The changes at or before W: those up to W's number in each domain. Raises PositionError for a W without GTIDs."""
     if watermark is None:
         return Covered()
     position = mariadb_position(watermark.position)
@@ -24,7 +25,7 @@ def covered(watermark: Watermark | None) -> Covered:
 
 
 def place_of(gtid: object, server_id: object, file: object, pos: object) -> tuple[str, Place] | None:
-    """(origin, place) of a statement, as reported by a connector; None where the report has no place."""
+    """(origin, place) of a statement, as reported by a connector; None if the report has no place."""
     if not gtid:
         return events.place_of(None, server_id, file, pos)
     try:

@@ -23,8 +23,8 @@ class DomainFacts:
 
     Attributes:
         logged: gtid_binlog_state.
-        purged: the place at which its oldest log file begins: what is at or before it, no file holds any more.
-        begins: the place at which the file of the connector's position begins; None if it is not there.
+        purged: the GTID position at which the oldest log file begins; no file holds the transactions up to it.
+        begins: the GTID position at which the file of the connector's position begins; None if the file is gone.
     """
 
     logged: MariaDbState
@@ -38,8 +38,8 @@ class MariaDbFacts(BinlogFacts):
 
     Attributes:
         domains: None without a log.
-        compressed: log_bin_compress. Debezium (3.5.0) passes over changes that were logged so, without a word.
-        xa: its XA transactions; None where they were not asked for.
+        compressed: log_bin_compress. Debezium (3.5.0) silently skips changes that were logged compressed.
+        xa: its XA transactions; None if they were not read.
     """
 
     domains: DomainFacts | None = None
@@ -59,7 +59,7 @@ class MariaDbFacts(BinlogFacts):
         return bool(position.domains)
 
     def unseen(self, position: MariaDbPosition) -> Domains:
-        """The transactions of the position that this server never logged, or lost."""
+        """The transactions of the position that this server lost or never logged."""
         if self.domains is None or position.domains is None:
             return Domains()
         return self.domains.logged.lacks(position.domains)
@@ -69,11 +69,11 @@ class MariaDbFacts(BinlogFacts):
             return False
         return bool(self.domains.purged - position.domains)
 
-    def is_own_log(self, position: MariaDbPosition, known: Collection[str]) -> bool:  # noqa: ARG002 - it names no server
-        """Whether it was written under this server's id, in a file that begins before the stored place.
+    def is_own_log(self, position: MariaDbPosition, known: Collection[str]) -> bool:  # noqa: ARG002 - the position names no server
+        """Whether the position was written under this server's id, in a file that begins before the stored GTIDs.
 
-        After a failover the file of that name is another one; that it holds the stored place too would prove nothing,
-        because servers that take the same changes rotate at about the same time.
+        After a failover a file of the same name is another file. That it also holds the stored GTIDs proves nothing,
+        because servers that apply the same changes rotate at about the same time.
         """
         if not position.domains:
             return True
@@ -81,7 +81,7 @@ class MariaDbFacts(BinlogFacts):
         return begins is not None and begins.issubset(position.domains) and may_be_on(position, self.server_id)
 
     def read_all(self, position: MariaDbPosition) -> bool:
-        """Whether nothing was logged after the stored place; without GTIDs, file and position decide."""
+        """Whether nothing was logged after the position; without GTIDs, file and position decide."""
         if position.domains:
             return self.domains is not None and self.domains.logged.position.issubset(position.domains)
         place = position.place
@@ -93,20 +93,20 @@ class MariaDbFacts(BinlogFacts):
         return (self.domains.logged.position - position.domains).count
 
 
-# the head of a file lists the transactions before it; only this much of it is read
+# a file's head lists the transactions before it; we read only this much of it
 _HEAD = 4
 
 
 def is_compressed(session: Session) -> bool:
-    """Whether large changes are logged compressed now. Raises SourceError."""
+    """Whether the server now compresses large changes in its log. Raises SourceError."""
     rows = session.rows("SHOW GLOBAL VARIABLES LIKE 'log_bin_compress'", doing="read whether the log is compressed")
     return any(str(row["Value"]).upper() == "ON" for row in rows)
 
 
 def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
-    """What was logged, and which part of it no file holds any more. `files` is not empty. Raises SourceError.
+    """What was logged, and which part of it no file still holds. `files` is not empty. Raises SourceError.
 
-    The oldest file may be purged between the list and the look at it: then nothing is known this time.
+    If the oldest file is purged after `files` was listed and before it is read, the facts are unknown this time.
     """
     row = session.row("SELECT @@GLOBAL.gtid_binlog_state AS state", doing="read gtid_binlog_state")
     purged = begins(session, files[0].name)
@@ -118,7 +118,7 @@ def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
 
 
 def begins(session: Session, file: str) -> Domains | None:
-    """The place at which a log file begins; None if there is no such file."""
+    """The GTID position at which a log file begins; None if there is no such file."""
     row = session.row(
         "SELECT BINLOG_GTID_POS(%s, %s) AS place", (file, _HEAD), doing=f"read the place at which {file} begins"
     )

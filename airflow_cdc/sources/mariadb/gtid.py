@@ -1,9 +1,10 @@
 """MariaDB's GTIDs (domain-server-number): places in the log, and the transactions a server has logged.
 
 MariaDB has no sets of transactions. A *position* (gtid_binlog_pos, gtid_slave_pos, a connector's offset) names the last
-transaction of each domain, and stands for all up to it; the numbers of one domain rise, whichever server wrote them. A
-*state* (gtid_binlog_state) names the last one of each domain and server, so it also tells whether a transaction that
-another server wrote ever came here. Numbers may have gaps, so what lies between two positions can only be bounded.
+transaction of each domain and stands for all transactions up to it. Within a domain the numbers rise, whichever server
+wrote them. A *state* (gtid_binlog_state) names the last transaction of each domain and server, so it also shows whether
+a transaction of another server arrived here. Numbers may have gaps, so the number of transactions between two positions
+has only an upper bound.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from airflow_cdc.core.errors import PositionError
 
 _GTID = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)")
-# a uuid has five parts, of which no three stand alone between commas
+# a uuid has five parts joined by dashes, so it never matches three numbers between commas
 _LIST = re.compile(r"\s*[0-9]+-[0-9]+-[0-9]+\s*(,\s*[0-9]+-[0-9]+-[0-9]+\s*)*")
 _MAX_ID = 2**32 - 1
 _MAX_NUMBER = 2**64 - 1
@@ -24,7 +25,7 @@ _MAX_NUMBER = 2**64 - 1
 
 @dataclass(frozen=True, slots=True, order=True)
 class MariaDbGtid:
-    """One transaction: `number` in `domain`, written by the server with the id `server`."""
+    """One transaction: `number` in `domain`, written by the server whose id is `server`."""
 
     domain: int
     server: int
@@ -36,7 +37,7 @@ class MariaDbGtid:
 
     @classmethod
     def parse(cls, text: str) -> MariaDbGtid:
-        """Read `0-1-100`. Raises PositionError."""
+        """Parse `0-1-100`. Raises PositionError."""
         match = _GTID.fullmatch(text.strip())
         if match is None:
             raise _bad(text, "not domain-server-number")
@@ -73,7 +74,7 @@ class MariaDbSpans:
 
     @property
     def is_empty(self) -> bool:
-        """True when there is nothing between the two."""
+        """True when there is no transaction between the two."""
         return not self.spans
 
     @property
@@ -93,10 +94,11 @@ class MariaDbSpans:
 
 @dataclass(frozen=True, slots=True)
 class MariaDbPosition:
-    """All transactions up to one in each domain; a domain that is not named (or has number 0) has had none.
+    """All transactions up to one in each domain; a domain that is absent (or has number 0) has none.
 
-    Sorted by domain. `a.issubset(b)`: b is at or behind a in every domain. `a | b` is the later and `a & b` the earlier
-    place of each domain, `a - b` what a has read and b has not. Raises PositionError for two places of one domain.
+    Sorted by domain. `a.issubset(b)`: b is at or after a in every domain. `a | b` takes the later and `a & b` the
+    earlier GTID of each domain; `a - b` is what a has read and b has not. Raises PositionError for two GTIDs of one
+    domain.
     """
 
     gtids: tuple[MariaDbGtid, ...] = ()
@@ -110,7 +112,7 @@ class MariaDbPosition:
 
     @classmethod
     def parse(cls, text: str) -> MariaDbPosition:
-        """Read `0-1-100,1-2-50`; white space is ignored, "" is the beginning. Raises PositionError."""
+        """Parse `0-1-100,1-2-50`; white space is ignored, "" is the beginning of the log. Raises PositionError."""
         return cls(tuple(_parse(text)))
 
     def __str__(self) -> str:
@@ -121,7 +123,7 @@ class MariaDbPosition:
 
     @property
     def is_empty(self) -> bool:
-        """True at the beginning."""
+        """True if the position includes no transaction."""
         return not self.gtids
 
     @property
@@ -130,11 +132,11 @@ class MariaDbPosition:
         return tuple(sorted({gtid.server for gtid in self.gtids}))
 
     def number(self, domain: int) -> int:
-        """The number up to which all of a domain is included; 0 for none."""
+        """The number of the domain's last included transaction; 0 if none is."""
         return next((gtid.number for gtid in self.gtids if gtid.domain == domain), 0)
 
     def covers(self, gtid: MariaDbGtid) -> bool:
-        """True when a transaction is at or before this position; its server is ignored (as in MASTER_GTID_WAIT)."""
+        """True if the transaction is at or before this position; its server is ignored (as in MASTER_GTID_WAIT)."""
         return gtid.number <= self.number(gtid.domain)
 
     def issubset(self, other: MariaDbPosition) -> bool:
@@ -153,7 +155,7 @@ class MariaDbPosition:
         return MariaDbSpans(tuple(left))
 
     def _places(self, other: MariaDbPosition) -> Iterator[tuple[MariaDbGtid, ...]]:
-        """The one or two places of each domain."""
+        """For each domain, its GTID in one or both of the positions."""
         for domain in sorted({gtid.domain for gtid in (*self.gtids, *other.gtids)}):
             places = tuple(gtid for gtid in (*self.gtids, *other.gtids) if gtid.domain == domain)
             if len({gtid.number for gtid in places}) < len({gtid.server for gtid in places}):
@@ -175,7 +177,7 @@ class MariaDbState:
 
     @classmethod
     def parse(cls, text: str) -> MariaDbState:
-        """Read gtid_binlog_state. Of two entries for a server the last counts, as in MariaDB. Raises PositionError."""
+        """Parse gtid_binlog_state. Of two entries of a server the last counts, as in MariaDB. Raises PositionError."""
         return cls(tuple(_parse(text)))
 
     def __str__(self) -> str:
@@ -183,11 +185,11 @@ class MariaDbState:
 
     @property
     def position(self) -> MariaDbPosition:
-        """The newest of each domain: gtid_binlog_pos."""
+        """The newest transaction of each domain, as gtid_binlog_pos has it."""
         return MariaDbPosition(tuple({gtid.domain: gtid for gtid in self.gtids}.values()))
 
     def has(self, gtid: MariaDbGtid) -> bool:
-        """True when this very transaction, with its server, was logged here."""
+        """True if exactly this transaction, of this server, was logged here."""
         mine = (one for one in self.gtids if (one.domain, one.server) == (gtid.domain, gtid.server))
         return any(gtid.number <= one.number for one in mine)
 

@@ -1,8 +1,8 @@
-"""Which MariaDB server answers (INV 9). It has no server_uuid: a run of the server is named by what cannot all be another's.
+"""Which MariaDB server answers (INV 9). MariaDB has no server_uuid, so we name a run of the server instead.
 
-The name holds server_id, host, port, server_uid (which is made of the machine's network address and the port) and the
-second in which the server was started. Other data under the same address means that a server was stopped and started, so
-the name changes: a watermark is of one run of one server. Elsewhere the same address, port and second cannot be had.
+The name holds server_id, host, port, server_uid (made from the machine's network address and the port) and the second
+in which the server was started. No two runs can share all of these. To put other data behind the same address, a server
+must be stopped and started, which changes the name; so a watermark belongs to one run of one server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_cdc.sources.mysql.server_log import ServerIdentity, read_identity
 from airflow_cdc.sources.mysql.session import Session
 
 _AGE_S: Final = 1
-# uptime counts from the start to this statement's own time, both in whole seconds, so the difference is constant
+# uptime runs from the start to this statement's own time, both in whole seconds, so the difference is constant
 STARTED: Final = (
     "UNIX_TIMESTAMP() - (SELECT CAST(VARIABLE_VALUE AS SIGNED) FROM information_schema.GLOBAL_STATUS"
     " WHERE VARIABLE_NAME = 'UPTIME')"
@@ -27,9 +27,9 @@ NAME: Final = f"LOWER(CONCAT_WS('/', @@server_id, @@hostname, @@port, @@server_u
 
 
 def read_named_identity(session: Session) -> ServerIdentity:
-    """Who answers, under the name of this run of the server. Raises SourceError, also for a server without server_uid.
+    """The server that answers, named by its run. Raises SourceError, also for a server without server_uid.
 
-    A server that was started within this second is waited for: its next run must not begin in the same one.
+    If the server was started within the current second, we wait: its next run must not begin in the same second.
     """
     row = session.row(f"SELECT {NAME} AS name", doing="read which server this is (server_uid, since MariaDB 10.11)")
     answering = poll_until(
@@ -63,7 +63,7 @@ def require_same_run(now: ServerIdentity, watermark: Watermark, where: str) -> N
 
 
 def same_run_sql(watermark: Watermark) -> str:
-    """A condition that holds only on W's own run of W's own server."""
+    """An SQL condition that is true only on the run of the server on which W was taken."""
     if not set(watermark.server) <= _IN_NAMES:
         raise SourceError(f"{watermark.server[:80]!r} is not the name of a MariaDB server")
     return f"{NAME} = '{watermark.server}'"

@@ -1,7 +1,7 @@
 """Positions in a MariaDB server's log that match exactly what a read shows.
 
 START TRANSACTION WITH CONSISTENT SNAPSHOT opens a view that holds all transactions up to one place in the log and none
-after it, and the session's status says which place: nothing is locked, rotated or waited for.
+after it. The session's status shows that place. This locks nothing, rotates nothing and waits for nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PREPARES: Final = (
 
 
 class Place(NamedTuple):
-    """A read view's position in the log, and how often XA PREPARE had been run on the server when it was opened."""
+    """A read view's position in the log, and how many XA PREPAREs the server had run when it was opened."""
 
     file: str
     pos: int
@@ -44,10 +44,11 @@ VIEW_PLACE: Final = (
 
 
 def settled_prepares(session: Session, timeout: float = XA_SECONDS) -> int:
-    """How often XA PREPARE was run, once nothing is prepared any more. Raises SourceError after `timeout` seconds.
+    """Wait until no XA transaction is prepared, and return how often XA PREPARE has run so far.
 
-    Rows of a prepared transaction are in the log at its PREPARE, and in a view only after its COMMIT: a view opened between
-    the two would say that it holds them. If no PREPARE was run since this number, none is between.
+    The rows of an XA transaction enter the log at PREPARE, but become visible only at COMMIT. The place of a view
+    opened between the two would wrongly include them. If the number is still the same when the view is open, there was
+    no such transaction. Raises SourceError after `timeout` seconds.
     """
     prepares = int(session.row(f"SELECT {_PREPARES} AS n", doing="count XA PREPARE")["n"])
     wait_for_xa(session, timeout)
@@ -80,7 +81,7 @@ def _open(session: Session) -> Place:
 
 
 def position_at(session: Session, file: str, pos: int) -> MariaDbPosition:
-    """The transactions before a place in the log. Raises SourceError, also if the file is gone or names none."""
+    """The GTID position of a place in the log. Raises SourceError, also if the file is gone or has no GTIDs."""
     row = session.row(
         "SELECT BINLOG_GTID_POS(%s, %s) AS gtids", (file, pos), doing=f"read the GTIDs before {file}:{pos}"
     )
@@ -108,5 +109,5 @@ def visible(session: Session) -> MariaDbPosition:
 
 
 def as_watermark(position: MariaDbPosition, identity: ServerIdentity) -> Watermark:
-    """A position on the server that answers, at its own time."""
+    """The position as a watermark of the server that answers, with that server's time."""
     return Watermark(replace(position, server_id=identity.server_id), identity.server_uuid, identity.now)

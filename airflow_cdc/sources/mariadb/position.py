@@ -1,4 +1,4 @@
-"""Where a reader of a MariaDB server's log stands."""
+"""The position of a reader of a MariaDB server's log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 
 @dataclass(frozen=True, slots=True)
 class MariaDbPosition:
-    """`domains`: the last transaction of each domain; if known, only it counts. None: only file and position known."""
+    """`domains`: the last transaction of each domain; then only these count. None: only file and position are known."""
 
     file: str
     pos: int
@@ -31,7 +31,7 @@ class MariaDbPosition:
 
     @property
     def place(self) -> BinlogPosition:
-        """File and position alone."""
+        """Only file and position."""
         return BinlogPosition(self.file, self.pos)
 
     def covers(self, other: Position) -> bool | None:
@@ -63,7 +63,7 @@ class MariaDbPosition:
 
 
 def mariadb_position(position: Position) -> MariaDbPosition:
-    """The position as MariaDB's. Raises PositionError for one of another kind of source."""
+    """`position` as a MariaDbPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, MariaDbPosition):
         raise PositionError(f"{position} is a position of a {position.kind} source, not of MariaDB")
     return position

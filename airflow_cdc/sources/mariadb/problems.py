@@ -1,8 +1,8 @@
 """MariaDB's rows of the diagnosis, which concern its GTIDs; rows about file and position are shared with MySQL.
 
-A stored place is lost when the log's oldest file begins behind it in any domain; it is not this server's when the server
-never logged one of its transactions. MariaDB names no server but by an id that somebody gave it, so whose log file and
-position are of is told by that id, and by the place at which the file begins.
+A stored position is lost if in any domain the log's oldest file begins after it. It comes from another server if this
+server never logged one of its transactions. MariaDB servers have only an id that their administrator chose, so that
+id and the GTID position at which the file begins decide whose log a file and position belong to.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MariaDbCase: TypeAlias = Case[MariaDbFacts, MariaDbPosition]
 
 
 def purged(case: MariaDbCase) -> Evidence | None:
-    """Transactions that were not read are no longer in any file."""
+    """No log file still holds some of the transactions that the connector has not read."""
     found = with_log(case.both)
     if found is None or not found[1].domains or found[0].domains is None:
         return None
@@ -47,9 +47,10 @@ def purged(case: MariaDbCase) -> Evidence | None:
 
 
 def _only_the_rest_of_one(case: MariaDbCase, source: MariaDbFacts, stored: Domains) -> Evidence:
-    """Debezium's offset names a transaction only after it: on a server that rests since, it stays one behind.
+    """Evidence that only a part of one transaction can be missing: Debezium's offset names one only after its end.
 
-    Then its events are the last in the topics, and nothing but a rest of them can be missing: no gap of other changes.
+    On a quiet server the offset therefore stays one transaction behind. That transaction's events are then the last in
+    the topics, and only the rest of them can be missing; there is no gap of other changes.
     """
     lacks = () if source.domains is None else (source.domains.logged.position - stored).spans
     if (
@@ -64,7 +65,7 @@ def _only_the_rest_of_one(case: MariaDbCase, source: MariaDbFacts, stored: Domai
 
 
 def ahead(case: MariaDbCase) -> Evidence | None:
-    """The stored file is newer than any, and the missing transactions have this server's id: it lost its own log."""
+    """The stored file is newer than any here, and the missing transactions have this server's id: it lost its log."""
     found = with_log(case.both_of_one_server)
     if found is None or not newer_than_all(*found):
         return None
@@ -81,7 +82,7 @@ def not_contained(case: MariaDbCase) -> Evidence | None:
 
 
 def streams_elsewhere(case: MariaDbCase) -> Evidence | None:
-    """A connector that streams has a server that knows its position; here another one answers."""
+    """A connector that streams reads from a server that knows its position; our connection reaches another server."""
     found = with_log(case.both)
     if found is None or not case.streams or case.same_server:
         return None
@@ -93,7 +94,7 @@ def other_make(case: MariaDbCase) -> Evidence | None:
 
 
 def missing_in_offset(case: MariaDbCase) -> Evidence | None:
-    """Debezium's MariaDB connector (3.5.0) asks by GTID alone: it cannot start from file and position."""
+    """Debezium's MariaDB connector (3.5.0) asks only by GTID: it cannot start from file and position."""
     found = with_log(case.both)
     if found is None or found[1].domains or found[0].domains is None or found[0].domains.logged.position.is_empty:
         return None
@@ -104,7 +105,7 @@ def missing_in_offset(case: MariaDbCase) -> Evidence | None:
 
 
 def _unseen(case: MariaDbCase) -> Evidence | None:
-    """The stored place names transactions that this server never logged, or lost."""
+    """The stored position names transactions that this server lost or never logged."""
     found = case.both
     if found is None or not found[1].domains:
         return None

@@ -1,4 +1,4 @@
-"""Tables of a MariaDB server that no recovery can handle: refused by name before anything is read."""
+"""Tables of a MariaDB server that no recovery can handle; they are refused by name before anything is read."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, Final
 from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.session import Session
 
-# engines with read views, whose position in the log is exact
+# engines whose read views have an exact position in the log
 _TRANSACTIONAL: Final = ("innodb", "rocksdb")
-# TABLE_TYPE in information_schema → why no change of such a table can be followed
+# TABLE_TYPE in information_schema → why changes of such a table cannot be followed
 _NOT_FOLLOWED: Final[Mapping[str, str]] = {
     "SYSTEM VERSIONED": "is system-versioned: Debezium (3.5.0) does not know the columns of its row periods, and fails at"
     " its first change",
@@ -28,7 +28,7 @@ _COMPRESSED: Final = (
 
 
 def require_followed(session: Session, tables: Sequence[str]) -> None:
-    """Raise SourceSettingError for the first of the tables that Debezium cannot follow, or that has no read views."""
+    """Raise SourceSettingError for the first table that Debezium cannot follow or that has no read views."""
     for table, why in _unfit(session, tables):
         raise SourceSettingError(
             f"{table} {why}",
@@ -38,7 +38,7 @@ def require_followed(session: Session, tables: Sequence[str]) -> None:
 
 
 def _unfit(session: Session, tables: Sequence[str]) -> Iterator[tuple[str, str]]:
-    # a list of names is searched; an OR of pairs would be tried on each table of the server
+    # the server searches an IN list; it would evaluate an OR of pairs for each of its tables
     for schema, own in groupby(sorted(tables), key=lambda table: table.partition(".")[0]):
         names = [table.partition(".")[2] for table in own]
         for row in _rows(session, _KINDS, schema, names):

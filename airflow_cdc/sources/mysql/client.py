@@ -1,7 +1,7 @@
-"""The MySQL source: facts, the watermark, its barriers, and whether it is still there.
+"""The MySQL source: facts, the watermark and the waits for it, and whether its log is still available.
 
 Every method opens a short connection of its own, so a MySqlSource may be shared by threads. All
-errors are SourceErrors (mysql_errors.py) that say what, where and what to do.
+errors are SourceErrors (errors.py) that say what happened, where, and what to do.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ F = TypeVar("F", bound=BinlogFacts)
 
 
 class Common(TypedDict):
-    """The facts that are read alike of every make of server."""
+    """The facts that are read in the same way from MySQL and MariaDB."""
 
     server_uuid: str
     server_id: int
@@ -93,7 +93,7 @@ class BinlogSource(Generic[F]):
     """A server with a binary log that a pipeline reads from."""
 
     innodb_tables: ClassVar[str] = "INNODB_TABLES"
-    """The table of information_schema with InnoDB's own numbers."""
+    """The information_schema table that holds InnoDB's own table ids."""
 
     def __init__(self, endpoint: MySqlEndpoint) -> None:
         self.endpoint = endpoint
@@ -104,13 +104,14 @@ class BinlogSource(Generic[F]):
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """A copy with these limits on each call."""
+        """A copy of this source with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
 
-        `quick`: for statements that ask about the server and its tables; without it a read may take as long as a scan.
+        `quick`: a short read timeout, for statements about the server and its tables. Otherwise a read may take as long
+        as a table scan.
         """
         return open_connection(self.endpoint, read_timeout=self.endpoint.quick_read if quick else read_timeout)
 
@@ -121,40 +122,40 @@ class BinlogSource(Generic[F]):
             yield session
 
     def version(self) -> ServerVersion:
-        """The server's version and, by it, its capabilities."""
+        """The server's version, which also tells its capabilities."""
         with self.session() as session:
             return session.version
 
     def identity(self) -> ServerIdentity:
-        """Which server answers now."""
+        """The identity of the server that answers now."""
         with self.session() as session:
             return self._identity(session)
 
     @property
     def replication(self) -> Replication | None:
-        """None for a make whose transactions have other names on other servers."""
+        """None for a make of server on which the same transaction has different names on different servers."""
         return None
 
     def server(self) -> str:
-        """The server's name for itself: its server_uuid, "" where it has none."""
+        """The server's own name: its server_uuid, or "" if it has none."""
         return self.identity().server_uuid
 
     def facts(self) -> F:
-        """What diagnosis needs to know of the server; a few cheap statements, nothing is changed.
+        """What diagnosis needs to know about the server. Runs a few cheap statements and changes nothing.
 
-        Raises SourceSettingError, saying what to write, where another make of server answers than the pipeline names.
+        Raises SourceSettingError, which says what to write, if the server is not of the make that the pipeline names.
         """
         with self.session() as session:
             self._check_make(session)
             return self._facts(session)
 
     def log_facts(self) -> Common:
-        """Of these what every make of server has: for a connection of which nobody says what answers there."""
+        """The facts that every make of server has, for a connection that does not say which make answers there."""
         with self.session() as session:
             return self._common(session)
 
     def facts_for(self, tables: Sequence[str], position: Position | None) -> F:
-        """The server's facts, with what its log holds at a stored `position` and what it does not log of `tables`."""
+        """The server's facts, plus what its log holds at `position` and which changes of `tables` it does not log."""
         place = place_in_binlog(position)
         with self.session() as session:
             self._check_make(session)
@@ -171,19 +172,19 @@ class BinlogSource(Generic[F]):
             )
 
     def _check_make(self, session: Session) -> None:
-        """Raise SourceSettingError where another make of server answers than this one."""
+        """Raise SourceSettingError if another make of server answers."""
         raise NotImplementedError
 
     def _facts(self, session: Session) -> F:
-        """The facts of this make of server."""
+        """The facts, including those that only this make of server has."""
         raise NotImplementedError
 
     def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
-        """The facts with what this make alone tells of a stored place, or only when it is asked for a diagnosis."""
+        """The facts plus those only this make has about a stored place, or only a diagnosis needs."""
         return facts
 
     def _common(self, session: Session) -> Common:
-        """What is read alike of every make."""
+        """The facts that are read in the same way from every make."""
         settings = read_settings(session)
         log_bin = settings["log_bin"] == "ON"
         identity = read_identity(session)
@@ -203,20 +204,20 @@ class BinlogSource(Generic[F]):
         )
 
     def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
-        """Of those of the tables that the source has: their definitions. Raises SourceError."""
+        """The definitions of those of these tables that exist. Raises SourceError."""
         with closing(self.connect()) as connection:
             return read_table_defs(connection, tables)
 
     def definitions_and_defaults(
         self, tables: Sequence[str]
     ) -> tuple[dict[str, Table], dict[str, dict[str, str | None]]]:
-        """Of those of the tables that the source has: their definitions, and column → default. Soon answered, or failed."""
-        # a server that accepts and never answers would hold this for as long as a snapshot's scan may take, an hour
+        """The definitions of those of these tables that exist, and column → default. Answers or fails soon."""
+        # with a scan's timeout, a server that accepts and never answers would block this for an hour
         with closing(self.connect(quick=True)) as connection:
             return read_table_defs(connection, tables), read_defaults(connection, tables)
 
     def forecast(self, position: Position) -> tuple[Forecast, Retention]:
-        """How long the file of a stored position stays on the server. Raises SourceError, also where it is not there."""
+        """How long the file of a stored position stays on the server. Raises SourceError, also if the file is gone."""
         place = place_in_binlog(position)
         file = place.file if place else ""
         with self.session() as session:
@@ -235,7 +236,7 @@ class BinlogSource(Generic[F]):
         return forecast(kept_log, timed, in_newest_file=file == files[-1].name, max_size=size), kept_log
 
     def reserve_log(self, timeout: float) -> None:
-        """Nothing to do: this server keeps its log for a time, whoever reads it."""
+        """Nothing to do: this server keeps its log for some time, no matter who reads it."""
 
     def check_logged(self, tables: Sequence[str]) -> None:
         """Nothing to do: this server's log holds the changes of all tables."""
@@ -257,23 +258,23 @@ class BinlogSource(Generic[F]):
         raise NotImplementedError
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
-        """The start of the first file after the position's, with the transactions before it; else as `now`. SourceError."""
+        """W at the start of the first file after the position's; the rest as in `now`. Raises SourceError."""
         raise NotImplementedError
 
     def init_statement(self, watermark: Watermark) -> str:
         """ONE SET statement for each reading connection (Spark's sessionInitStatement), INV 9.
 
-        It pins isolation, time zone and sql_mode, and it fails when the connection reaches another server than W's, or
-        one that does not show all of W yet.
+        It pins isolation, time zone and sql_mode. It fails if the connection reaches another server than W's, or a
+        server that does not show all of W yet.
         """
         raise NotImplementedError
 
     def _identity(self, session: Session) -> ServerIdentity:
-        """Who answers; its server_uuid is the name that stands in watermarks."""
+        """The server that answers; its server_uuid is the name used in watermarks."""
         return read_identity(session)
 
     def count_rows(self, table: str, seconds: float) -> int | None:
-        """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
+        """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         schema, _, name = table.partition(".")
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
             before, hint = time_limit(session.version, seconds)
@@ -284,7 +285,7 @@ class BinlogSource(Generic[F]):
                 return None
 
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
-        """Whether `schema.table` holds a row of that condition; None if looking for one takes longer than `seconds`."""
+        """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""
         schema, _, name = table.partition(".")
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
             before, hint = time_limit(session.version, seconds)
@@ -296,10 +297,10 @@ class BinlogSource(Generic[F]):
                 return None
 
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
-        """`schema.table` → InnoDB's own numbers of it (one per partition), which TRUNCATE and a rebuild change.
+        """`schema.table` → InnoDB's own ids of it (one per partition), which TRUNCATE and a rebuild change.
 
-        A table is absent where they cannot be read: it is none of InnoDB's, or the user lacks PROCESS. Tables whose names
-        differ in letters beyond ASCII alone may share their numbers: a change of one is then a change of both.
+        A table without readable ids is absent: it is not InnoDB's, or the user lacks PROCESS. Tables whose names differ
+        only in letters beyond ASCII may share their ids: a change of one then counts as a change of both.
         """
         names = {engine_name(table): table for table in tables}
         doubtful = [name for name in names if "(" in name]
@@ -313,7 +314,7 @@ class BinlogSource(Generic[F]):
         with suppress(SourceError), self.session() as session:
             pattern = f"^({'|'.join(doubtful) or '#'})$"
             for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
-                # the server's collation knows no case
+                # the server's collation ignores case
                 for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
                     if name in names:
                         by_table.setdefault(names[name], []).append(str(row["id"]))
@@ -322,7 +323,7 @@ class BinlogSource(Generic[F]):
         }
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
-        """Which of these tables foreign keys change without a row in this server's log (INV 14)."""
+        """Which of these tables foreign keys change without an event in this server's log (INV 14)."""
         with self.session() as session:
             return frozenset(text.partition(" (")[0] for text in unlogged_cascades(session, tables))
 
@@ -332,7 +333,7 @@ class BinlogSource(Generic[F]):
             return sorted(prepared_xa(session), key=lambda xa: xa.data)
 
     def xa(self) -> XaState | None:
-        """The server's XA counters and open XA transactions, to be compared with a later answer (INV 32)."""
+        """The server's XA counters and open XA transactions, for comparison with a later reading (INV 32)."""
         with self.session() as session:
             return read_xa(session, self._identity(session))
 
@@ -350,13 +351,13 @@ class BinlogSource(Generic[F]):
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError or ServerRestartedError unless this server has run since W (INV 9).
 
-        A restart after W can lose commits that snapshot reads already saw, so W must be taken anew.
+        A restart after W can lose commits that snapshot reads already saw, so a new W must be taken.
         """
         with self.session() as session:
             now = self._identity(session)
         require_same(now, watermark.server, self.where)
         elapsed = (now.now - watermark.taken_at).total_seconds()
-        if now.uptime_s <= elapsed - 1:  # Uptime is cut to whole seconds
+        if now.uptime_s <= elapsed - 1:  # Uptime is truncated to whole seconds
             raise ServerRestartedError(
                 f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}",
                 where=self.where,
@@ -364,7 +365,7 @@ class BinlogSource(Generic[F]):
             )
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
-        """The doctor's, with what each needs. `hold`: the policy asks for one. `unreadable`: why no recovery can read it.
+        """The doctor's checks. `hold`: the policy asks for one. `unreadable`: why a recovery could not read the server.
 
         Raises SourceError.
         """
@@ -376,7 +377,7 @@ class BinlogSource(Generic[F]):
             return read_grants(session)
 
     def hold_owner(self, label: str) -> int | None:
-        """The connection id that holds `label` now, or None: how another process checks a hold."""
+        """The id of the connection that holds `label` now, or None. Lets another process check a hold."""
         with self.session() as session:
             return hold_owner(session, label)
 
@@ -386,7 +387,7 @@ class BinlogSource(Generic[F]):
 
     @contextmanager
     def held(self, label: str, limits: HoldLimits | None = None) -> Iterator[Hold]:
-        """A hold kept by a thread of this process until the block ends. Read its `state`: it never raises."""
+        """A hold that a thread of this process keeps until the block ends. It never raises: read its `state`."""
         with run_hold(self.hold(label, limits)) as hold:
             yield hold
 
@@ -395,11 +396,11 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     """A MySQL server that a pipeline reads from."""
 
     def watermark(self, *, xa_timeout: float = 60.0) -> Watermark:
-        """Take W, which every transaction is either at or after, before the first read (INV 7, 8).
+        """Take W, a point that every transaction is either up to or after, before the first read (INV 7, 8).
 
-        With gtid_mode ON: the executed set of one status statement; file and position come with it
-        but run ahead of it on some servers, so they count for nothing. Otherwise the log is rotated,
-        which waits for commits under way, and W is the start of the new file.
+        With gtid_mode ON, W is the executed set of one status statement; file and position come with it but run
+        ahead of it on some servers, so they are ignored. Otherwise the log is rotated, which waits for commits
+        under way, and W is the start of the new file.
         Waits up to `xa_timeout` seconds for XA transactions prepared before W to end.
         Raises SourceError: log off, a privilege missing, XA still open, server changed meanwhile.
         """
@@ -415,12 +416,12 @@ class MySqlSource(BinlogSource[MySqlFacts]):
             return as_watermark(status, after)
 
     def position(self) -> Watermark:
-        """The position now, such that everything any earlier read saw is at or before it.
+        """The current position: everything that any earlier read saw is at or before it.
 
-        Not W: W must be at or before what is visible, this must be at or after it. A transaction is
-        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read
-        first) are added. A file without any change yet counts as its start, where a connector stays on a
-        quiet server. Nothing is rotated and nothing waited for.
+        Not W: W must be at or before what is visible, and this must be at or after it. A transaction becomes
+        visible a moment before its GTID is in gtid_executed, so those under way (gtid_owned, read first) are
+        added. A file without changes counts as its start, where a connector stays on a quiet server. This
+        neither rotates the log nor waits.
         """
         with self.session() as session:
             settings = read_settings(session)
@@ -435,7 +436,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
         """Wait until every transaction up to W can be read here (INV 7). `timeout` in seconds.
 
-        Without GTID the rotation has already waited, so only the server is checked.
+        Without GTIDs the rotation has already waited, so only the server's identity is checked.
         Raises DeadlineError, or WrongServerError when this is another server.
         """
         deadline = time.monotonic() + timeout
@@ -454,8 +455,8 @@ class MySqlSource(BinlogSource[MySqlFacts]):
                     )
 
     def at_rest(self, position: Position, watermark: Watermark) -> bool:
-        """Needed after a DDL: its GTID enters a connector's set only with the next transaction, while file and position
-        move at once, so on a server that rests the set alone would never cover W.
+        """See core.ports.Source. Needed after a DDL: its GTID enters a connector's set only with the next transaction,
+        while file and position move at once, so on an idle server the set alone would never cover W.
         """
         here, wanted = mysql_position(position), mysql_position(watermark.position)
         if wanted.gtids is None or not here.place.comparable(wanted.place) or here.place < wanted.place:
@@ -476,7 +477,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
 
     @property
     def replication(self) -> MySqlReplication:
-        """This server among those that replicate from each other."""
+        """This server as one of several that replicate from each other."""
         return MySqlReplication(self)
 
     def _check_make(self, session: Session) -> None:
@@ -489,7 +490,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
 
     def _facts(self, session: Session) -> MySqlFacts:
         gtid = "gtid_mode" in read_settings(session)
-        owned = owned_gtids(session) if gtid else None  # before the executed set: one that ends between is in both
+        owned = owned_gtids(session) if gtid else None  # read first: one that ends in between is then in both
         executed, purged = executed_and_purged(session) if gtid else (None, None)
         common = self._common(session)
         return MySqlFacts(**common, gtid_executed=executed, gtid_purged=purged, gtid_owned=owned)

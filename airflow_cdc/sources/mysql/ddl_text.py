@@ -21,7 +21,7 @@ _TOKEN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word as it was written, a `name` without its backquotes, a literal's value, or a group of tokens.
+    """A word as written, a `name` without its backquotes, the value of a literal, or a group of tokens.
 
     `kind` is word, name, text, punct or group.
     """
@@ -31,19 +31,19 @@ class Token:
     inner: tuple[Token, ...] = ()
 
     def is_word(self, *words: str) -> bool:
-        """Whether it is one of these keywords."""
+        """Whether the token is one of these keywords."""
         return self.kind == "word" and self.text.upper() in words
 
     def is_punct(self, char: str) -> bool:
-        """Whether it is this punctuation mark."""
+        """Whether the token is this punctuation mark."""
         return self.kind == "punct" and self.text == char
 
 
 def tokens(statement: str) -> tuple[Token, ...]:
-    """The statement's tokens; what stands in parentheses is one token.
+    """The statement's tokens; a group in parentheses is one token.
 
-    Raises ValueError for text that is not understood: comments that a server executes, double quotes (text or name, by
-    the server's sql_mode), parentheses that do not match.
+    Raises ValueError for text that is not supported: comments that the server executes, double quotes (text or name,
+    depending on the server's sql_mode), and unbalanced parentheses.
     """
     flat = list(_flat(statement))
     while flat and flat[-1].is_punct(";"):
@@ -89,7 +89,7 @@ def _grouped(flat: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def parts(sequence: Sequence[Token]) -> list[tuple[Token, ...]]:
-    """The runs between commas."""
+    """The tokens split at commas."""
     pieces: list[list[Token]] = [[]]
     for token in sequence:
         if token.is_punct(","):
@@ -100,8 +100,8 @@ def parts(sequence: Sequence[Token]) -> list[tuple[Token, ...]]:
 
 
 def skeleton(sequence: Sequence[Token]) -> str:
-    """The tokens on one line, for regular expressions: words as they are, `n for the n-th token if it is a name, 'n if
-    it is a literal, (n if it is a group. An equals sign is left out: it is optional wherever it may stand.
+    """The tokens on one line, for regular expressions. A word stays as it is; the n-th token becomes `n if it is a
+    name, 'n if it is a literal, (n if it is a group. Equals signs are left out: they are optional everywhere.
     """
     marks = {"name": "`", "text": "'", "group": "("}
     return " ".join(
@@ -112,5 +112,5 @@ def skeleton(sequence: Sequence[Token]) -> str:
 
 
 def named(sequence: Sequence[Token], mark: str) -> str:
-    """The name that stands in a skeleton as `mark`."""
+    """The name that the mark in a skeleton stands for."""
     return sequence[int(mark[1:])].text if mark[:1] in "`'(" else mark

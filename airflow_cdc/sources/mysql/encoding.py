@@ -1,6 +1,6 @@
-"""The canonical text of rows, in MySQL's SQL (decisions/compare/canonical.py says what it is), and digests over it.
+"""The canonical text of rows (see decisions/compare/canonical.py) in MySQL's SQL, and digests over it.
 
-MySQL sums 64 bits of the hashes at once, so that it computes each hash once.
+MySQL adds up 64 bits of the hashes at a time, so that it computes each hash only once.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.compare.row_sql import PartValue
 
 _NULL = "'N'"
-# (column, its name quoted) → one or more expressions, which are all NULL exactly if the sink's value is (a zero date
-# is). Of a NULL the first one is written as `N`, the others are left out.
+# (column, its quoted name) → one or more expressions. All are NULL exactly if the sink's value is NULL (a zero date
+# is). For a NULL the first one is written as `N` and the others are omitted.
 _Pieces = Callable[["Column", str], tuple[str, ...]]
 
 
@@ -53,10 +53,10 @@ def key_text(table: Table) -> str:
 def _text(columns: Sequence[Column], pieces_of: Mapping[str, _Pieces]) -> str:
     pieces = []
     for column in columns:
-        type_of(column)  # an unknown type is named by its own error
+        type_of(column)  # raises an error that names an unknown type
         first, *rest = pieces_of[words_of(column).data_type](column, quote_ident(column.name))
         pieces += [f"IFNULL({first}, {_NULL})" if column.nullable else first, *rest]
-    # one binary argument makes the whole text binary: no collations to reconcile, no character set conversion
+    # one binary argument makes the whole text binary, so no collations clash and no character set is converted
     return f"CONCAT_WS(_binary'|', {', '.join(pieces)})"
 
 
@@ -68,7 +68,7 @@ def _one(text: str) -> Callable[[Column, str], tuple[str, ...]]:
 
 
 def _integer(column: Column, c: str) -> tuple[str, ...]:
-    # a YEAR of 0 prints as 0000, ZEROFILL pads
+    # a YEAR of 0 prints as 0000, and ZEROFILL pads numbers
     words = words_of(column)
     padded = words.data_type == "year" or words.zerofill
     return (f"{c} + 0" if padded else c,)
@@ -87,13 +87,13 @@ def _decimal(column: Column, c: str) -> tuple[str, ...]:
 
 
 def _real(_column: Column, c: str) -> tuple[str, ...]:
-    # The 8 bytes of the number itself, out of a point's WKB, as 16 hexadecimal digits: how a DOUBLE is written as
-    # text differs from one server series to the next. Adding 0 turns -0 into 0 and a FLOAT into its DOUBLE.
+    # The 8 bytes of the number as 16 hexadecimal digits, taken from a point's WKB: the text of a DOUBLE
+    # differs between server series. Adding 0 turns -0 into 0 and a FLOAT into its DOUBLE.
     return (f"HEX(REVERSE(SUBSTR(CAST(POINT({c} + 0e0, 0) AS BINARY), 10, 8)))",)
 
 
 def _real_date(c: str, number: str, nullable: bool) -> tuple[str, ...]:
-    # adding nothing makes MySQL build the date anew: 2020-02-31 moves, 2020-00-10 is NULL; year 0 is left to us
+    # adding nothing makes MySQL normalise the date: 2020-02-31 moves, 2020-00-10 becomes NULL; year 0 is ours to handle
     real = f"{c} = {c} + INTERVAL 0 DAY AND {c} >= DATE'0001-01-01'"
     return (f"IF({real}, {number}, {'NULL' if nullable else 0})",)
 
@@ -112,7 +112,7 @@ def _timestamp(column: Column, c: str) -> tuple[str, ...]:
 
 
 def _text_pieces(column: Column, c: str) -> tuple[str, ...]:
-    # the bytes of these character sets are UTF-8 already
+    # the bytes in these character sets are already UTF-8
     value = c if words_of(column).charset in {"utf8mb4", "utf8mb3", "utf8", "ascii"} else f"CONVERT({c} USING utf8mb4)"
     value = f"RTRIM({value})" if words_of(column).data_type == "char" else value
     return f"LENGTH({value})", value
@@ -144,14 +144,14 @@ _TABLE: tuple[tuple[tuple[str, ...], _Pieces], ...] = (
     (("enum", "set"), _label),
     (("mediumtext", "longtext"), _long_text),
     (("binary", "varbinary"), _one("HEX({c})")),
-    # their own hash: twice the bytes in hexadecimal could pass max_allowed_packet, where CONCAT_WS gives NULL
+    # hashed first: hexadecimal text of twice the size could exceed max_allowed_packet, where CONCAT_WS gives NULL
     (BLOBS, _one("SHA2({c}, 256)")),
     (SPATIAL, _spatial),
 )
 
 _PIECES: dict[str, _Pieces] = {name: pieces for names, pieces in _TABLE for name in names}
 
-# In a key the value itself has to be there, so that the row can be found by it.
+# A key must contain the value itself, so that the row can be found by it.
 _KEY_PIECES: dict[str, _Pieces] = {
     **_PIECES,
     **dict.fromkeys(("mediumtext", "longtext"), _text_pieces),
@@ -163,18 +163,18 @@ _KEY_PIECES: dict[str, _Pieces] = {
 
 
 def has_ranges(table: Table) -> bool:
-    """Whether the key begins with a column whose leaves are ranges. A YEAR's are not: MySQL takes 20 for 2020."""
+    """Whether leaves are ranges of the first key column. Not so for a YEAR: MySQL takes 20 for 2020."""
     return bool(table.key) and words_of(table.key_columns[0]).is_integer
 
 
 def bounds_sql(table: Table) -> str:
-    """(lo, hi) of the first key column from the ends of its index; NULLs for an empty table."""
+    """(lo, hi) of the first key column read at both ends of its index; NULLs for an empty table."""
     column = quote_ident(table.key_columns[0].name)
     return f"SELECT MIN({column}) AS lo, MAX({column}) AS hi FROM {quote_table(table)}"
 
 
 class MySqlRows(RowSql):
-    """Rows in MySQL's SQL."""
+    """The row expressions of a comparison, in MySQL's SQL."""
 
     quote_ident = staticmethod(quote_ident)
     key_text = staticmethod(key_text)
@@ -186,13 +186,13 @@ class MySqlRows(RowSql):
         return f"CAST(CRC32({key_text(table)}) % {scheme.n} AS SIGNED)"
 
     def literal(self, column: Column, value: PartValue) -> str:
-        del column  # literals name their own type
+        del column  # literals carry their own type
         if isinstance(value, dt.datetime):
             return f"TIMESTAMP'{value:%Y-%m-%d %H:%M:%S.%f}'"
         return f"DATE'{value:%Y-%m-%d}'" if isinstance(value, dt.date) else sql_literal(value)
 
     def operand(self, column: Column) -> str:
-        """A YEAR as a number: compared as a YEAR, 20 would be 2020."""
+        """The column to compare; a YEAR as a number, because as a YEAR 20 would mean 2020."""
         name = quote_ident(column.name)
         return f"({name} + 0)" if words_of(column).data_type == "year" else name
 
@@ -203,7 +203,7 @@ ROWS = MySqlRows()
 def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
     """One scan → rows (leaf, n, lane1, lane2)."""
     number = f"CAST(CONV(SUBSTR({row_hash(table)}, 1, 16), 16, 10) AS UNSIGNED)"
-    # grouped by its place: a name would be taken for a column of the table that has it
+    # GROUP BY position: a name would mean the table's column of that name, if it has one
     sums = (
         f"SELECT {ROWS.leaf(scheme, table)} AS leaf, COUNT(*) AS n, SUM({number}) AS total"
         f" FROM {quote_table(table)}{where(ROWS.part_where(table, part))} GROUP BY 1"
@@ -220,9 +220,9 @@ def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part
 
 
 def keys_sql(table: Table, keys: Iterable[str]) -> str:
-    """(key_text, h) of the rows with these key texts, found by the key's index (keyless: by a scan).
+    """(key_text, h) of the rows with these key texts, found through the key's index (keyless: by a scan).
 
-    Under a case-insensitive collation it may return other keys too: look at key_text.
+    Under a case-insensitive collation it may return other keys too, so check key_text.
     """
     if table.keyless:
         hashes = ", ".join(f"'{h}'" for h in sorted({*keys}) if _checked_hash(h))
@@ -233,9 +233,9 @@ def keys_sql(table: Table, keys: Iterable[str]) -> str:
 
 
 def outside_sql(table: Table, part: Part = WHOLE) -> str:
-    """key_text and x0, x1 …: the read values of the columns outside the hash, for the comparison of all rows.
+    """key_text and x0, x1 …: the values of the columns outside the hash, for the comparison of all rows.
 
-    Read it through JDBC, and convert each column as `read_sql` asks.
+    Read it through JDBC; each column is selected as in `read_sql`.
     """
     columns = "".join(f", {read_sql(table.column(name))} AS x{at}" for at, name in enumerate(outside_hash(table)))
     return (

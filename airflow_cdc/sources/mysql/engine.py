@@ -1,4 +1,4 @@
-"""How a server of either make is told to limit a statement's time, and what InnoDB calls a table."""
+"""How a statement's time is limited on MySQL and MariaDB, and how InnoDB writes a table's name."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 
 
 def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:
-    """What limits a SELECT's time, before the statement and as a hint in it."""
+    """(prefix of a SELECT, hint inside it) that limit its time; one of them is ""."""
     if version.can(Capability.TIME_LIMIT_HINT):
         return "", f"/*+ MAX_EXECUTION_TIME({int(seconds * 1000)}) */"
     return f"SET STATEMENT max_statement_time = {seconds:f} FOR ", ""
 
 
-# Letters that InnoDB writes as @ and two characters of a table of its own, if they are in it, and else by their code.
+# InnoDB has its own table of some letters: one in it is @ and two characters, any other is @ and its code.
 _LETTERS: Final = ((0xC0, 0x5FF), (0x1E00, 0x1FFF), (0x2160, 0x217F), (0x24B0, 0x24EF), (0xFF20, 0xFF5F))
 
 
 def engine_name(table: str) -> str:
-    """A regular expression for `schema.table` as InnoDB writes it: what is not a letter, digit or _ as @ and its code."""
+    """A regular expression for `schema.table` as InnoDB writes it: all but letters, digits and _ as @ and a code."""
     schema, _, name = table.partition(".")
     return "/".join("".join(map(_engine_char, part)) for part in (schema, name))
 

@@ -1,4 +1,4 @@
-"""Facts read from a server with a binary log: MySQL's, and those that MariaDB shares with it."""
+"""Facts read from a server with a binary log: MySQL's own, and those it shares with MariaDB."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class BinlogFile:
 
 
 class EventBoundary(StrEnum):
-    """What a position in a log file is."""
+    """What is at a position in a log file."""
 
     BOUNDARY = "boundary"  # an event begins there, or the file ends there
-    INSIDE = "inside"  # no event begins there, or the one that does is cut off
+    INSIDE = "inside"  # no event begins there, or the one that begins there is cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class EventAtPosition:
     Attributes:
         place: whether an event begins there.
         events: types of the next few events; () at the end of the file.
-        said: the server's words when it could not read an event there, else "".
+        said: the server's message if it could not read an event there, else "".
     """
 
     place: EventBoundary
@@ -52,14 +52,14 @@ class EventAtPosition:
 
     @property
     def read_to_the_end(self) -> bool:
-        """True if no transaction follows in this file."""
+        """True if no further transaction follows in this file."""
         passing = {"format_desc", "previous_gtids", "gtid_list", "binlog_checkpoint", "rotate", "stop"}
         return self.place is EventBoundary.BOUNDARY and all(event.lower() in passing for event in self.events)
 
 
 @runtime_checkable
 class InBinlog(Protocol):
-    """A position that also names a place in a binlog file, as MySQL's and MariaDB's do."""
+    """A position that includes a place in a binlog file, as MySQL's and MariaDB's do."""
 
     @property
     def file(self) -> str: ...
@@ -70,7 +70,7 @@ class InBinlog(Protocol):
 
 
 def place_in_binlog(position: Position | None) -> BinlogPosition | None:
-    """The place that a position names in a binary log. Raises PositionError for one of another kind of source."""
+    """The place in a binary log that a position names. Raises PositionError for another kind of source's position."""
     if position is None:
         return None
     if not isinstance(position, InBinlog):
@@ -79,7 +79,7 @@ def place_in_binlog(position: Position | None) -> BinlogPosition | None:
 
 
 def may_be_on(position: InBinlog, server_id: int) -> bool:
-    """False when the position names another server. Right after a snapshot it names none."""
+    """False if the position names another server. Right after a snapshot a position names no server."""
     return position.server_id is None or position.server_id == server_id
 
 
@@ -88,10 +88,10 @@ class BinlogFacts(SourceFacts):
     """A server that keeps a binary log.
 
     Attributes:
-        server_uuid: "" on a server without one: then nothing tells whose data it is.
+        server_uuid: "" on a server without one; then nothing identifies its data.
         gtid_mode: None where the server has no such setting.
-        at_offset: what stands at the connector's position; None if its file is not there or may not be looked into.
-        log_filters: what keeps changes, or parts of rows, out of its log, in the server's own words.
+        at_offset: what is at the connector's position; None if its file is gone or the user may not look into it.
+        log_filters: settings that keep changes, or parts of rows, out of its log, as the server names them.
     """
 
     server_uuid: str = ""
@@ -106,7 +106,7 @@ class BinlogFacts(SourceFacts):
     log_filters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        SourceFacts.__post_init__(self)  # a class with slots is made anew, so super() would not find it
+        SourceFacts.__post_init__(self)  # slots=True creates a new class, which super() would not find
         for name in ("binlog_files", "log_filters"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
@@ -128,7 +128,7 @@ class BinlogFacts(SourceFacts):
 
     @property
     def newest_file(self) -> str:
-        """The file that is written to; "" without a log."""
+        """The file that the server writes now; "" without a log."""
         return self.binlog_files[-1].name if self.binlog_files else ""
 
     @property
@@ -151,17 +151,17 @@ class BinlogFacts(SourceFacts):
 
     @abstractmethod
     def by_gtid(self, position: Any) -> bool:
-        """True when GTIDs say what was read: then file and position do not count."""
+        """True if GTIDs say what was read; file and position are then ignored."""
 
     @abstractmethod
     def lacks_purged(self, position: Any) -> bool:
-        """Whether the server purged transactions that a connector at this position has not read."""
+        """Whether the server purged transactions that a connector at this position has not read yet."""
 
     @abstractmethod
     def is_own_log(self, position: Any, known: Collection[str]) -> bool:
-        """Whether file and position are of this very server's log: with GTIDs a failover leaves another server's there.
+        """Whether file and position are of this server's log. With GTIDs they may be another server's after a failover.
 
-        `known`: servers that the pipeline was read from.
+        `known`: servers that the pipeline has been read from.
         """
 
     def margin(self, position: InBinlog) -> Margin | None:
@@ -170,7 +170,7 @@ class BinlogFacts(SourceFacts):
             return None
         total = sum(sizes.values())
         if self.lacks_purged(position):
-            return Margin(0, total)  # file names say nothing once another server answers under one address
+            return Margin(0, total)  # file names mean nothing once another server answers at the same address
         if place.file not in sizes:
             older = place.file_number < BinlogPosition(self.binlog_files[0].name, 0).file_number
             return Margin(0, total) if older else None
@@ -181,7 +181,7 @@ class BinlogFacts(SourceFacts):
         if self.retention is None or position.file not in self.sizes:
             return None
         look, newest = self.at_offset, position.file == self.newest_file
-        # by GTID a file that was read to its end is not needed any more; by name it is
+        # by GTID, a file that was read to its end is no longer needed; by file name it still is
         done = self.by_gtid(position) and not newest and look is not None and look.read_to_the_end
         return purge_forecast(self.retention, in_newest_file=newest or done)
 
@@ -192,7 +192,7 @@ class MySqlFacts(BinlogFacts):
 
     Attributes:
         gtid_owned: transactions under way, read before `gtid_executed`.
-        xa: its XA transactions; None where they were not asked for.
+        xa: its XA transactions; None if they were not read.
     """
 
     gtid_executed: GtidSet | None
@@ -202,7 +202,7 @@ class MySqlFacts(BinlogFacts):
 
     @property
     def executed(self) -> GtidSet:
-        """All that the server holds, transactions under way included: a connector may have seen those already."""
+        """All transactions on the server, those under way included: a connector may have seen those already."""
         return (self.gtid_executed or GtidSet()) | (self.gtid_owned or GtidSet())
 
     def available(self, position: Any) -> Available:
@@ -238,9 +238,9 @@ class MySqlReplicaFacts(ReplicaFacts):
     """A MySQL server that replicates from the source.
 
     Attributes:
-        sources: server_uuids that it replicates from, one per channel; () if it replicates from nobody.
+        sources: server_uuids that it replicates from, one per channel; () if it does not replicate.
         log_updates: whether it logs what it replicates.
-        filters: what makes it log a GTID without its rows, or rows without logging them, in the server's own words.
+        filters: settings by which it logs a GTID without its rows, or applies rows unlogged, as the server names them.
     """
 
     server_uuid: str

@@ -1,4 +1,4 @@
-"""What the source's user may do, and what of it is missing for a recovery."""
+"""The privileges of the source's user, and those it lacks for a recovery."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Grant:
     revoked: bool = False
 
     def reaches(self, schema: str, table: str) -> bool:
-        """True when the scope includes this table; "" stands for every schema or table."""
+        """True if the scope includes this table; "" means every schema or table."""
         if self.scope == "*.*":
             return True
         own_schema, _, own_table = self.scope.partition(".")
@@ -33,7 +33,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A privilege that something needs. `required` False: there is a way without it, as `why` says."""
+    """A needed privilege. `required` False: it works without, in the way that `why` says."""
 
     privilege: str
     on: str
@@ -43,11 +43,11 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """A user's effective grants, active roles included, and what a server of its make asks for.
+    """A user's effective grants, active roles included, and what this make of server requires.
 
     Attributes:
-        needs: on `*.*`, for whatever tables.
-        for_keyless: on a table without a key, beside SELECT.
+        needs: privileges on `*.*`, whatever the tables.
+        for_keyless: privileges on a table without a key, in addition to SELECT.
     """
 
     user: str
@@ -56,7 +56,7 @@ class Grants:
     for_keyless: tuple[str, ...] = ("LOCK TABLES",)
 
     def has(self, privilege: str, schema: str = "", table: str = "") -> bool:
-        """True when the user holds `privilege` globally, or on the schema or table given."""
+        """True if the user holds `privilege` globally, or on the given schema or table."""
         wanted = privilege.upper()
         granted = False
         for grant in self.items:
@@ -70,7 +70,7 @@ class Grants:
     def missing(
         self, tables: Iterable[str], *, gtid: bool, hold: bool = True, keyless: Iterable[str] = ()
     ) -> tuple[Need, ...]:
-        """What is missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: those without a key."""
+        """Privileges missing to recover `tables` ("shop.orders"). `gtid`: gtid_mode is ON; `keyless`: without a key."""
         needs = [Need("SELECT", table, "read the table") for table in tables]
         exactly = "read a table without a key at one exact position"
         needs += [Need(privilege, table, exactly) for table in keyless for privilege in self.for_keyless]
@@ -98,7 +98,7 @@ MYSQL_NEEDS: Final[tuple[Need, ...]] = (
         required=False,
     ),
 )
-# SHOW BINLOG EVENTS is in BINLOG MONITOR; XA RECOVER, and a read view with its position, need no right
+# BINLOG MONITOR includes SHOW BINLOG EVENTS; XA RECOVER, and a read view with its position, need no privilege
 MARIADB_NEEDS: Final[tuple[Need, ...]] = (
     Need("BINLOG MONITOR", "*.*", "read the binlog position, list the binlog files and look at the stored position"),
     Need("REPLICATION SLAVE", "*.*", "tell when a binlog file was begun, for the forecast", required=False),
@@ -107,7 +107,7 @@ MARIADB_NEEDS: Final[tuple[Need, ...]] = (
 
 
 def read_grants(session: Session) -> Grants:
-    """The grants of the connected user with its active roles. Raises SourceError."""
+    """The grants of the connected user, active roles included. Raises SourceError."""
     who = session.row("SELECT CURRENT_USER() AS user, CURRENT_ROLE() AS roles", doing="read the user's roles")
     roles = str(who["roles"] or "NONE")
     using = "" if roles.upper() == "NONE" or session.version.mariadb else f" FOR CURRENT_USER() USING {roles}"
@@ -118,7 +118,7 @@ def read_grants(session: Session) -> Grants:
 
 
 def parse_grants(user: str, lines: Iterable[str]) -> Grants:
-    """Read the lines of SHOW GRANTS; lines that grant a role or PROXY hold no privilege of their own."""
+    """Read the lines of SHOW GRANTS; lines that grant a role or PROXY contain no privilege themselves."""
     return Grants(user, tuple(grant for line in lines for grant in _parse(line)))
 
 
@@ -126,7 +126,7 @@ def _parse(line: str) -> tuple[Grant, ...]:
     match = _GRANT.match(line)
     if match is None or match[2].upper().startswith("PROXY"):
         return ()
-    # a grant on some columns is not one on the table: reading the others would fail
+    # a grant on some columns does not count for the table: reading the others would fail
     names = frozenset(name.strip().upper() for name in _COLUMNS.sub("(columns)", match[2]).split(",") if name.strip())
     return (Grant(names, match[3].replace("`", ""), match[1].upper() == "REVOKE"),)
 

@@ -112,7 +112,7 @@ def _merge(intervals: Iterable[Interval]) -> Intervals:
 
 
 def _subtract(mine: Intervals, theirs: Intervals) -> Iterator[Interval]:
-    """Both sorted and merged, each read once. 1-10 minus 3-4,8-20 leaves 1-2,5-7."""
+    """`mine` minus `theirs`, both sorted and merged; each is read once. 1-10 minus 3-4,8-20 leaves 1-2,5-7."""
     at = 0
     for start, end in mine:
         lo = start
@@ -124,14 +124,14 @@ def _subtract(mine: Intervals, theirs: Intervals) -> Iterator[Interval]:
                 yield (lo, cut_lo - 1)
             lo = cut_hi + 1
             if cut_hi > end:
-                break  # it reaches into the next of mine
+                break  # this interval of theirs reaches into my next one
             at += 1
         if lo <= end:
             yield (lo, end)
 
 
 def _parse_part(part: str) -> Iterator[tuple[str, str, Intervals]]:
-    """One comma-separated part: `uuid:1-6:tag:1-3:7`. A tag holds until the next one."""
+    """One comma-separated part: `uuid:1-6:tag:1-3:7`. A tag applies until the next one."""
     head, *rest = part.split(":")
     uuid, tag, intervals = _uuid(head), "", 0
     for piece in rest:

@@ -1,10 +1,10 @@
-"""Holding binlog files and the schema still while a snapshot runs: LOCK INSTANCE FOR BACKUP (INV 10).
+"""Keep binlog files and the schema unchanged while a snapshot runs: LOCK INSTANCE FOR BACKUP (INV 10).
 
-The lock lives as long as its connection, so the connection is made to die early when its owner does
-(short wait_timeout), it asks each second whether anybody waits for the global read lock, and lets go
-at once if so: hold → ALTER waits → a backup's FLUSH TABLES WITH READ LOCK waits → every UPDATE waits.
+The lock lives as long as its connection, so the connection has a short wait_timeout: it ends soon after
+its owner dies. The owner asks each second whether anybody waits for the global read lock, and if so
+releases at once: hold → ALTER waits → a backup's FLUSH TABLES WITH READ LOCK waits → every UPDATE waits.
 
-A hold that is refused, lost or not supported is a value, not an exception: the recovery goes on and
+A hold that is refused, lost or not supported is a value, not an exception: the recovery goes on, and
 checks the watermark and the table definitions again instead.
 """
 
@@ -60,7 +60,7 @@ class Hold:
         return self.state
 
     def tick(self) -> HoldState:
-        """Look once: keeps the connection alive, lets go when it must. Call it about every second."""
+        """Check once: keeps the connection alive, and releases the hold if it must. Call it about every second."""
         session = self._session
         if session is None or not self.state.held:
             return self.state
@@ -79,14 +79,14 @@ class Hold:
         return self._end(HoldStatus.RELEASED, reason) if reason else self.state
 
     def release(self, reason: str = "no longer needed") -> HoldState:
-        """Let go. A hold that had ended before keeps its reason."""
+        """Release the hold. One that has already ended keeps its reason."""
         return self._end(HoldStatus.RELEASED, reason) if self._session else self.state
 
     def _open(self) -> Session:
         wait = self._limits.lock_wait + _MARGIN_S
         session = Session(open_connection(self._endpoint, read_timeout=wait), self._endpoint.where)
         self._session = session
-        # an orphan is freed by the server: the owner looks every second, so silence means it is gone
+        # the server ends an orphaned hold: the owner checks every second, so silence means that it is gone
         session.run(
             "SET @@SESSION.wait_timeout = %s, @@SESSION.lock_wait_timeout = %s",
             (max(1, int(self._limits.orphan_after)), max(1, int(self._limits.lock_wait))),
@@ -97,7 +97,7 @@ class Hold:
     def _lock(self, session: Session) -> None:
         if not session.version.can(Capability.INSTANCE_LOCK):
             raise _UnsupportedError(f"server {session.version.text} has no LOCK INSTANCE FOR BACKUP")
-        # without PROCESS the hold is blind to the sessions it blocks
+        # without PROCESS the hold cannot see the sessions that it blocks
         session.rows("SELECT 1 AS one FROM information_schema.INNODB_TRX LIMIT 1", doing="see waiting sessions")
         _mark(session, self.state.label, self._limits.lock_wait)
         self._bytes_before = self._total_bytes(session)
@@ -126,7 +126,7 @@ class Hold:
         return sum(int(row["File_size"]) for row in rows)
 
     def _kept_bytes(self, session: Session) -> int | None:
-        """What was written to the log under the hold. The list opens every file, so not each second."""
+        """Bytes written to the log under the hold. The listing opens every file, so this is not done each second."""
         if self._limits.max_bytes is None:
             return None
         if self.state.kept_bytes is None or time.monotonic() - self._bytes_at > _BYTES_EVERY_S:
@@ -148,12 +148,12 @@ class _UnsupportedError(SourceError):
 
 
 def hold_name(label: str) -> str:
-    """The user-level lock that marks a hold, so that other processes can see whether it lives."""
+    """The user-level lock that marks a hold, by which other processes see whether it is alive."""
     return f"cdc_hold:{hashlib.sha256(label.encode()).hexdigest()[:32]}"
 
 
 def hold_owner(session: Session, label: str) -> int | None:
-    """The connection id that holds `label` now, or None: how a step in another process checks a hold."""
+    """The id of the connection that holds `label` now, or None. A step in another process checks a hold with it."""
     row = session.row("SELECT IS_USED_LOCK(%s) AS owner", (hold_name(label),), doing="look for the hold")
     return None if row["owner"] is None else int(row["owner"])
 
@@ -186,13 +186,13 @@ def _mark(session: Session, label: str, timeout: float) -> None:
 
 
 def _waiting(session: Session) -> list[tuple[str, WaitingStatement]]:
-    """Sessions that wait for the global read lock or for our lock, as (state, who)."""
+    """Sessions that wait for the global read lock or for our lock, as (state, statement)."""
     rows = session.rows("SHOW PROCESSLIST", doing="look for waiting sessions")
     states = (_GLOBAL_READ_LOCK, _BACKUP_LOCK)
     return [(state, _statement(row)) for row in rows if (state := str(row["State"] or "").lower()) in states]
 
 
 def _statement(row: dict[str, Any]) -> WaitingStatement:
-    # the first words only: a statement can hold values and passwords
+    # only the first words, because a statement can hold values and passwords
     words = " ".join(str(row["Info"] or "").split()[:3])
     return WaitingStatement(int(row["Id"]), str(row["User"]), int(row["Time"] or 0), words[:80])

@@ -1,4 +1,4 @@
-"""Positions in a MySQL server's log: a place in a binlog file, and where a reader stands."""
+"""Positions in a MySQL server's log: a place in a binlog file, and the position of a reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BinlogPosition:
     """A byte position in a binlog file, such as mysql-bin.000004:198.
 
     Positions compare only within one base name, by the file's number (mysql-bin.9 < mysql-bin.10,
-    and .999999 < .1000000); comparing others raises PositionError, because it has no answer.
+    and .999999 < .1000000); comparing any others raises PositionError, because they have no order.
     """
 
     file: str
@@ -34,7 +34,7 @@ class BinlogPosition:
 
     @classmethod
     def parse(cls, text: str) -> BinlogPosition:
-        """Read `file:pos`, the form that str() prints."""
+        """Parse `file:pos`, the form that str() prints."""
         file, _, pos = text.strip().rpartition(":")
         if not pos.isascii() or not pos.isdigit():
             raise PositionError(f"{text!r} is not a binlog position", todo="Expected file:pos.")
@@ -54,7 +54,7 @@ class BinlogPosition:
         return int(self.file.rpartition(".")[2])
 
     def comparable(self, other: BinlogPosition) -> bool:
-        """True when both are in one series of files, so that they can be ordered."""
+        """True if both are in one series of files, so that they can be ordered."""
         return self.base == other.base
 
     def __lt__(self, other: BinlogPosition) -> bool:
@@ -64,14 +64,14 @@ class BinlogPosition:
 
 
 def file_after(files: Iterable[str], file: str) -> str | None:
-    """The first of `files` that comes after `file` in its series; None if none does."""
+    """The first of `files` after `file` in the same series; None if there is none."""
     here = BinlogPosition(file, 0)
     later = [place for place in (BinlogPosition(name, 0) for name in files) if here.comparable(place) and here < place]
     return min(later).file if later else None
 
 
 def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
-    """What a move from one binlog position to another skips and repeats, in words."""
+    """A sentence that says what a move from `old` to `new` skips or repeats."""
     if not old.comparable(new):
         return f"from {old} to {new}, which cannot be compared"
     verb = "skips" if new > old else "repeats"
@@ -80,11 +80,11 @@ def moved_in_files(old: BinlogPosition, new: BinlogPosition) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MySqlPosition:
-    """Where a reader of a MySQL server's log stands.
+    """The position of a reader of a MySQL server's log.
 
-    `gtids` is the full set on a GTID server, and then it alone counts (INV 7); None elsewhere, and then file and position
-    count. `server_id` is the server whose files these are; None where it is not known, as right after a snapshot.
-    Where only the set is known, `file` is "". `by_file`: the reader asks for file and position on a GTID server, too.
+    On a GTID server `gtids` is the full set and alone counts (INV 7). Elsewhere it is None; file and position count.
+    `server_id` is the server whose files these are; None if it is not known, as right after a snapshot. If only the set
+    is known, `file` is "". `by_file`: the reader asks by file and position even on a GTID server.
     """
 
     file: str
@@ -104,13 +104,13 @@ class MySqlPosition:
 
     @property
     def place(self) -> BinlogPosition:
-        """File and position alone. Raises PositionError where only the set is known."""
+        """File and position alone. Raises PositionError if only the set is known."""
         return BinlogPosition(self.file, self.pos)
 
     def covers(self, other: Position) -> bool | None:
-        """By GTID if both have a set; a set and none do not compare, unless the reader of one goes by file.
+        """Compared by GTID if both have a set. A set and no set do not compare, unless the reader of one goes by file.
 
-        Else by file, in one series of one server's files.
+        Otherwise compared by file, within one series of one server's files.
         """
         if not isinstance(other, MySqlPosition):
             return None
@@ -122,7 +122,7 @@ class MySqlPosition:
         return other.place <= self.place
 
     def may_be_on(self, server_id: int | None) -> bool:
-        """False when the position is known to be in another server's files."""
+        """False if the position is known to be in another server's files."""
         return self.server_id is None or server_id is None or self.server_id == server_id
 
     def to_json(self) -> dict[str, Any]:
@@ -144,7 +144,7 @@ class MySqlPosition:
 
 
 def mysql_position(position: Position) -> MySqlPosition:
-    """The position as MySQL's. Raises PositionError for one of another kind of source."""
+    """`position` as a MySqlPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, MySqlPosition):
         raise PositionError(f"{position} is a position of a {position.kind} source, not of MySQL")
     return position

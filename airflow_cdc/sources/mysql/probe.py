@@ -1,6 +1,6 @@
-"""What diagnosis and forecast ask of a MySQL server beyond its settings: read-only, each answer in milliseconds.
+"""What diagnosis and forecast read from a MySQL server beyond its settings: read-only, milliseconds per answer.
 
-What needs a right that the user has not is None (or empty): a diagnosis then says less, never something else.
+A result is None (or empty) if the user lacks the privilege for it: a diagnosis then says less, never something else.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOUR_S: Final = 3600
 
 
 def inspect_position(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> EventAtPosition | None:
-    """What the log holds at a position. None: the file is not there, ends before it, or may not be looked into."""
+    """What the log holds at a position. None: the file is gone or ends before it, or the user may not read it."""
     sizes = {file.name: file.size for file in files}
     if position.file not in sizes or position.pos > sizes[position.file]:
         return None
@@ -48,7 +48,7 @@ def inspect_position(session: Session, position: BinlogPosition, files: Sequence
 
 
 def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:
-    """What the server shows from a place on, and what it says instead where it cannot read an event there."""
+    """The events that the server shows from a place on, and its message if it cannot read an event there."""
     sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
     try:
         return session.rows(sql, doing="look at the stored position"), ""
@@ -61,12 +61,12 @@ def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[
 def _place(
     position: BinlogPosition, size: int, events: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
 ) -> EventBoundary:
-    """Whether an event begins at the position; `events` are those shown from it on, `after` from one byte further.
+    """Whether an event begins at the position; `events` are shown from there on, `after` from one byte further.
 
-    Bytes inside an event can pass for one: then its place, or the place it names for the next, is another. And in the
-    events at the head of a file a server shows, for a place inside an event, the next event as if it began right there:
-    8.0.15 shows for 196 to 274 the event at 274. One byte further it shows the same event again, and from an event's
-    own beginning another one.
+    Bytes inside an event can look like one: then the place that the server shows for it, or for the next, is another.
+    For a place inside the events at a file's head, a server shows the next event as if it began right there: 8.0.15
+    shows the event at 274 for 196 to 274. In that case the server shows the same event again from one byte further,
+    while from an event's real beginning it shows a different one.
     """
     if not events:
         return EventBoundary.BOUNDARY if position.pos == size else EventBoundary.INSIDE
@@ -78,9 +78,9 @@ def _place(
 
 
 def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention | None:
-    """The server's rule for removing files, and when `file` was closed ("" or the newest: not yet).
+    """The server's rule for removing files, and when `file` was closed ("" or the newest file: not yet).
 
-    None where it removes files by their total size: then no time says how long one stays.
+    None if it removes files by their total size: then no time says how long a file stays.
     """
     if _limited_by_size(session):
         return None
@@ -94,9 +94,9 @@ def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Seque
 
 
 def managed_expire_seconds(session: Session) -> int | None:
-    """The retention of a managed server that keeps its own, beside the server's variables; None where there is none.
+    """The retention that a managed service keeps beside the server's variables; None if there is none.
 
-    Not set there means that files go as soon as they are not needed by the service itself: then it is a second.
+    If the service has none set, it removes files as soon as it does not need them itself: we count that as a second.
     """
     there = session.rows(
         "SELECT 1 AS one FROM information_schema.ROUTINES"
@@ -111,7 +111,7 @@ def managed_expire_seconds(session: Session) -> int | None:
 
 
 def expire_seconds(session: Session) -> int:
-    """How long the server keeps a closed file; 0: for ever (or until somebody else's job removes it)."""
+    """How long the server keeps a closed file; 0: for ever (or until somebody's own job removes it)."""
     names = "'binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge'"
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's retention")
     variables = {str(row["Variable_name"]).lower(): str(row["Value"]).upper() for row in rows}
@@ -122,28 +122,28 @@ def expire_seconds(session: Session) -> int:
 
 
 def _limited_by_size(session: Session) -> bool:
-    """MariaDB from 11.4 on, and Percona's builds, can keep the log below a size."""
+    """MariaDB from 11.4 on, and Percona's builds, can limit the log's total size."""
     names = "'max_binlog_total_size', 'binlog_space_limit'"
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's limit of size")
     return any(int(row["Value"]) for row in rows)
 
 
 def max_file_size(session: Session) -> int:
-    """max_binlog_size in bytes: a file is rotated when it is larger."""
+    """max_binlog_size in bytes: the server rotates a file that is larger."""
     row = session.row("SELECT @@GLOBAL.max_binlog_size AS size", doing="read max_binlog_size")
     return int(row["size"])
 
 
 def timed_files(endpoint: MySqlEndpoint, files: Sequence[BinlogFile], newest: int) -> tuple[LogFile, ...]:
-    """The newest files with the time each began; one short connection per file."""
+    """The newest files with the time each was created; one short connection per file."""
     return tuple(LogFile(file.name, file.size, began(endpoint, file.name)) for file in files[-newest:])
 
 
 def began(endpoint: MySqlEndpoint, file: str) -> float | None:
-    """When a log file was begun (epoch seconds), from the header of its first event. None: not allowed, or gone.
+    """When a log file was started (epoch seconds), from the header of its first event. None: not allowed, or gone.
 
-    No statement tells it, so the file is asked for as a replica would ask, and the connection ended after the first
-    events. The server id is one of the upper half of its range, which no real replica has by accident.
+    No statement tells it, so we ask for the file as a replica would, and end the connection after the first
+    events. The server id is from the upper half of its range, which no real replica has by accident.
     """
     try:
         connection = open_connection(endpoint, read_timeout=endpoint.connect_timeout)
@@ -155,31 +155,31 @@ def began(endpoint: MySqlEndpoint, file: str) -> float | None:
         return None
     finally:
         with suppress(pymysql.MySQLError, OSError):
-            _inside(connection)._force_close()  # noqa: SLF001 - COM_QUIT would wait behind the dump
+            _inside(connection)._force_close()  # noqa: SLF001 - COM_QUIT would wait until the dump ends
 
 
 def _first_event(connection: Connection[Any], file: str) -> float | None:
     with connection.cursor() as cursor:
         checksum = "@@GLOBAL.binlog_checksum"
         cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
-    server_id = random.randrange(2**31, 2**32)  # noqa: S311 - no secret
+    server_id = random.randrange(2**31, 2**32)  # noqa: S311 - not used as a secret
     request = struct.pack("<IHI", 4, _DUMP_NON_BLOCK, server_id) + file.encode()
     _inside(connection)._execute_command(_DUMP, request)  # noqa: SLF001
     for _ in range(_PACKETS):
         data = _inside(connection)._read_packet().get_all_data()  # noqa: SLF001
         timestamp, kind, *_rest = _HEADER.unpack(data[1 : 1 + _HEADER.size])
-        if kind != _ROTATE:  # the server first sends one of its own making, without a time
+        if kind != _ROTATE:  # the server first sends an artificial event, without a time
             return float(timestamp)
     return None
 
 
 def _inside(connection: Connection[Any]) -> Any:
-    """PyMySQL has no call for reading the log, only the parts that one is made of."""
+    """PyMySQL has no call for reading the log, so we use its internal parts."""
     return connection
 
 
 def seen_replicas(session: Session) -> tuple[str, ...]:
-    """Servers that replicate from this one now, "server 2 at host:port (uuid)"; () where the user may not ask."""
+    """Servers that replicate from this one now, as "server 2 at host:port (uuid)"; () if the user may not ask."""
     new = session.version.can(Capability.SHOW_REPLICA_STATUS)
     try:
         rows = session.rows("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS", doing="list the replicas")

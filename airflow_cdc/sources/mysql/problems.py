@@ -1,4 +1,4 @@
-"""The rows of the diagnosis that are MySQL's: GTID sets, a failover, XA; by file and position see binlog_problems.py."""
+"""MySQL's own rows of the diagnosis: GTID sets, a failover, XA. For file and position see binlog_problems.py."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PERMISSIVE = frozenset({"ON_PERMISSIVE", "OFF_PERMISSIVE"})
 
 
 def gtid_evidence(case: MySqlCase, stored: GtidSet, **sets: GtidSet) -> Evidence:
-    """The stored set beside sets of the server, each with the number of its transactions."""
+    """The stored set next to sets of the server, each with its number of transactions."""
     shown = {f"gtids {name}": f"{shorten(str(s)) or 'none'} ({s.count} transactions)" for name, s in sets.items()}
     return {
         **evidence(case, OFFSETS, {"gtids stored": shorten(str(stored))}),
@@ -60,12 +60,12 @@ def gtid_purged(case: MySqlCase) -> Evidence | None:
 
 
 def _replicas(source: MySqlFacts) -> dict[str, object]:
-    """Replicas that the server itself lists: they may still have the log; whoever has a login there can name them."""
+    """Replicas that the server itself lists: they may still have the log. Anyone with a login there can add them."""
     return {f"replica {n}": text for n, text in enumerate(source.replicas_seen, 1)}
 
 
 def position_ahead(case: MySqlCase) -> Evidence | None:
-    """The stored file is newer than any on the server, which therefore lost, or never wrote, what was read from it."""
+    """The stored file is newer than any on the server: it lost, or never wrote, what the connector read."""
     pair = with_log(case.both_of_one_server)
     if pair is None or not newer_than_all(*pair):
         return None
@@ -73,13 +73,13 @@ def position_ahead(case: MySqlCase) -> Evidence | None:
     if not stored:
         return file_evidence(case)
     unseen = stored - source.executed
-    lost_its_own = source.server_uuid in unseen.uuids  # a promoted replica would lack another server's
+    lost_its_own = source.server_uuid in unseen.uuids  # a promoted replica would lack transactions of another server
     more = gtid_evidence(case, stored, executed=source.executed, unseen=unseen)
     return {**file_evidence(case), **more} if lost_its_own else None
 
 
 def gtid_mode_mismatch(case: MySqlCase) -> Evidence | None:
-    """The offset speaks of GTIDs and the server writes (or may write) transactions without any, or with the other kind."""
+    """The offset has GTIDs and the server may write transactions without them, or with the other make's."""
     if text := of_another_make(case, "MySQL's", "MariaDB's"):
         return text
     pair = with_log(case.both)
@@ -95,9 +95,9 @@ def gtid_not_contained(case: MySqlCase) -> Evidence | None:
 
 
 def streams_elsewhere(case: MySqlCase) -> Evidence | None:
-    """A connector that streams has a server that knows its position; here another one answers.
+    """The connector streams, so its server knows its position; but the server at our address is another one.
 
-    Behind a proxy the facts may come from a lagging replica, so this is no ground for a new snapshot.
+    Behind a proxy the facts may come from a lagging replica, so this does not justify a new snapshot.
     """
     pair = with_log(case.both)
     if pair is None or not case.streams or case.same_server:
@@ -115,20 +115,20 @@ def _unseen(case: MySqlCase) -> Evidence | None:
 
 
 def gtid_missing_in_offset(case: MySqlCase) -> Evidence | None:
-    """On a GTID server the connector asks by set: without one it starts from whatever is oldest."""
+    """On a GTID server the connector asks by set: without one it starts from the oldest file that exists."""
     pair = with_log(case.both)
     if pair is None or pair[1].gtids or pair[0].gtid_mode != "ON" or not pair[0].gtid_executed:
         return None
     if pair[1].by_file:
-        return None  # such a connector never asks by set
+        return None  # this connector never asks by set
     modes = {"gtid_mode": pair[0].gtid_mode, "gtids executed": pair[0].gtid_executed}
     return {**server_evidence(case, modes), **offset_evidence(case)}
 
 
 def failed_over(case: MySqlCase) -> Evidence | None:
-    """A server that this pipeline was never read from answers, and the connector has failed.
+    """The server that answers is not one that this pipeline was read from, and the connector has failed.
 
-    Whether that server holds all that was read, and kept all that was not, the rows before this one have found.
+    The rows before this one judge whether that server holds all that was read, and kept all that was not.
     """
     pair, connector = with_log(case.both), case.connector
     if pair is None or connector is None or not pair[1].gtids:
@@ -150,7 +150,7 @@ def failed_over(case: MySqlCase) -> Evidence | None:
 
 
 def not_begun(case: MySqlCase) -> str:
-    """After a RESET, until somebody writes: Debezium asks for the log by set, and its client fails on an empty one."""
+    """After a RESET, until the first write: Debezium asks for the log by set, and its client fails on an empty one."""
     source = case.source
     if source is None or source.gtid_mode != "ON" or source.gtid_executed:
         return ""
@@ -160,7 +160,7 @@ def not_begun(case: MySqlCase) -> str:
 def no_next_file(case: MySqlCase) -> str:
     pair = case.both
     if pair is None:
-        return ""  # what could not be read is said anyway
+        return ""  # a failed read is reported elsewhere
     source, stored = pair
     return "" if file_after(source.sizes, stored.file) else f"no file follows {stored.file}"
 

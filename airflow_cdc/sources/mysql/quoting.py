@@ -1,4 +1,4 @@
-"""MySQL's names and literals."""
+"""Names and literals in MySQL's SQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def quote_table(table: Table) -> str:
 def sql_literal(value: KeyValue | None) -> str:
     """A MySQL literal that means the same under every sql_mode and connection character set.
 
-    Text is written in hexadecimal with its character set named: no quote or backslash can end it.
+    Text is written in hexadecimal with its character set, so no quote or backslash can end it early.
     """
     if value is None:
         return "NULL"

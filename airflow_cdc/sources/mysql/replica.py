@@ -1,4 +1,4 @@
-"""A MySQL server as a replica: what it leaves out, and places in a log by GTID. Read-only, and bounded in time."""
+"""A MySQL server as a replica: what it does not replicate, and places in its log by GTID. Read-only; bounded time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
-# what lets a transaction pass without its rows; each is harmless at these values
+# settings that log a transaction without its rows; each is harmless at these values
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
     "slave_skip_errors": ("OFF", ""),
     "replica_skip_errors": ("OFF", ""),
@@ -44,7 +44,7 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
-    """What decides whether a connector may read there. Raises SourceError, also where a privilege is missing."""
+    """The facts that decide whether a connector may read there. Raises SourceError, also if a privilege is missing."""
     with source.session(read_timeout=LOOK_S) as session:
         settings = read_settings(session)
         executed, purged = executed_and_purged(session)
@@ -66,19 +66,19 @@ def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
 
 
 class MySqlReplication:
-    """A MySQL server among those that replicate from each other (core/ports.Replication)."""
+    """One of several MySQL servers that replicate from each other (core.ports.source.Replication)."""
 
     def __init__(self, source: MySqlSource) -> None:
         self._source = source
 
     @property
     def login(self) -> Login:
-        """Where a connector reads at this server, and as whom."""
+        """The address at which a connector reads this server, and the login."""
         endpoint = self._source.endpoint
         return Login(endpoint.host, endpoint.port, endpoint.user, endpoint.password)
 
     def facts(self, conn_id: str) -> MySqlReplicaFacts:
-        """What decides whether a connector may read here in its source's place. Raises SourceError."""
+        """The facts that decide whether a connector may read here instead of the source. Raises SourceError."""
         return read_replica(self._source, conn_id)
 
     def standing_faults(self, conn_id: str) -> tuple[str, ...]:
@@ -86,20 +86,20 @@ class MySqlReplication:
         return standing_faults(self.facts(conn_id))
 
     def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
-        """Why a connector that has read `stored` of `source` cannot read on here; () if it can. Raises SourceError."""
+        """Why a connector that has read `stored` of `source` cannot continue here; () if it can. Raises SourceError."""
         if not isinstance(source, MySqlFacts):
             raise SourceError(f"{source.address} is no MySQL server", where=self._source.where)
         return faults(self.facts(conn_id), source, gtid_set(stored))
 
     def known(self, text: str) -> GtidSet:
-        """The set that was printed so. Raises PositionError."""
+        """The set with this text. Raises PositionError."""
         return GtidSet.parse(text)
 
     def read_by(self, position: Position | None, end: Position | None = None) -> GtidSet | None:
-        """What a connector at `position` has read; None if no set says so.
+        """The transactions that a connector at `position` has read; None if the position has no set.
 
-        The GTID of a DDL enters the committed set only with the next transaction. On a replica at rest there is none; but
-        an offset at or past `end`, log_end() as it was before the offset was read, has all that stands before that end.
+        A DDL's GTID enters the committed set only with the next transaction, which an idle replica never has. But an
+        offset at or past `end` (log_end(), read before the offset) includes everything before that end.
         """
         here = None if position is None else mysql_position(position)
         if here is None or here.gtids is None:
@@ -110,32 +110,32 @@ class MySqlReplication:
         return here.gtids | there.gtids
 
     def executed(self, *, under_way: bool = True) -> GtidSet:
-        """All that the server holds; `under_way`: with what is being committed right now. Raises SourceError."""
+        """All transactions on the server; `under_way`: including those that are being committed. Raises SourceError."""
         with self._source.session() as session:
-            owned = owned_gtids(session) if under_way else GtidSet()  # first: one that ends between is in both
+            owned = owned_gtids(session) if under_way else GtidSet()  # read first: one that ends in between is in both
             return executed_and_purged(session)[0] | owned
 
     def purged(self) -> GtidSet:
-        """What the server can send no more. Raises SourceError."""
+        """The transactions that the server can no longer send. Raises SourceError."""
         with self._source.session() as session:
             return executed_and_purged(session)[1]
 
     def log_end(self) -> MySqlPosition:
-        """A position in the server's log, with a set of transactions that all stand before it. Raises SourceError."""
+        """A position in the server's log, with a set of transactions that are all before it. Raises SourceError."""
         with self._source.session() as session:
             status = read_status(session)
             return MySqlPosition(status.position.file, status.position.pos, status.gtids or GtidSet())
 
     def from_the_oldest(self, read: Transactions) -> MySqlPosition:
-        """Where a connector begins that has read this: the beginning of the oldest file. Raises SourceError without one."""
+        """Where a connector that has read `read` starts: at the oldest file. Raises SourceError if there is none."""
         with self._source.session() as session:
             return MySqlPosition(_names(session)[0], START_OF_FILE, gtid_set(read))
 
     def after(self, read: Transactions) -> MySqlPosition:
-        """The same at the beginning of the newest file before which nothing stands that is not in `read`.
+        """A start position for a connector that has read `read`: the newest file with only such transactions before it.
 
-        By GTID a connector asks for the set alone, so this is only what people and forecasts see: where the server's
-        files may not be looked into it is the oldest file. Raises SourceError.
+        A connector with GTIDs sends only the set, so file and position matter only to people and forecasts. If we may
+        not read the server's files, it is the oldest file. Raises SourceError.
         """
         gtids = gtid_set(read)
         with self._source.session() as session:
@@ -149,14 +149,14 @@ class MySqlReplication:
 
 
 def gtid_set(transactions: Transactions) -> GtidSet:
-    """The transactions as MySQL's. Raises PositionError for those of another kind of source."""
+    """`transactions` as a GtidSet. Raises PositionError for those of another kind of source."""
     if not isinstance(transactions, GtidSet):
         raise PositionError(f"{transactions} are transactions of another kind of source than MySQL")
     return transactions
 
 
 def _names(session: Session) -> list[str]:
-    """The server's log files, oldest first. Raises SourceError where there is none."""
+    """The names of the server's log files, oldest first. Raises SourceError if there are none."""
     names = [file.name for file in list_binlog_files(session)]
     if not names:
         raise SourceError("the server has no binlog file", where=session.where, todo="Start it with --log-bin.")
@@ -164,9 +164,9 @@ def _names(session: Session) -> list[str]:
 
 
 def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
-    """The start of the first file after `file`, with the transactions that stand before it; else as `now`.
+    """The start of the first file after `file`, with the transactions before it; the rest of W as in `now`.
 
-    Raises SourceError where no file follows, or what stands before it cannot be read.
+    Raises SourceError if no file follows, or if the transactions before it cannot be read.
     """
     with source.session() as session:
         require_same(read_identity(session), now.server, source.where)
@@ -202,7 +202,7 @@ def _skipped(session: Session) -> tuple[str, ...]:
 
 
 def _variables(session: Session, *names: str) -> dict[str, str]:
-    """Those of the variables that the server has, with their values."""
+    """Values of those variables that the server has."""
     marks = ", ".join(["%s"] * len(names))
     rows = session.rows(
         f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({marks})", names, doing="read the replica's settings"
@@ -211,7 +211,7 @@ def _variables(session: Session, *names: str) -> dict[str, str]:
 
 
 def _logged_before(session: Session, file: str) -> GtidSet | None:
-    """The transactions that stand in files before `file`; None where that cannot be read."""
+    """The transactions in the files before `file`; None if they cannot be read."""
     try:
         rows = session.rows(f"SHOW BINLOG EVENTS IN '{file}' LIMIT 3", doing="read what stands before a binlog file")
         previous_gtids = next(

@@ -1,4 +1,4 @@
-"""Table definitions from a MySQL server, the same from 8.0 and 9.x."""
+"""Table definitions from a MySQL server, identical on 8.0 and 9.x."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, with_zones
 
-# Named in upper case, because 8.0 and 9.x print the names of a SELECT * differently.
+# Columns are named in upper case, because 8.0 and 9.x print the names of a SELECT * differently.
 _COLUMNS = """
 SELECT c.TABLE_SCHEMA AS `schema`, c.TABLE_NAME AS `table`, c.COLUMN_NAME AS name, c.ORDINAL_POSITION AS ordinal,
   c.DATA_TYPE AS data_type, c.COLUMN_TYPE AS column_type, c.IS_NULLABLE AS is_nullable,
@@ -47,10 +47,10 @@ _ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a", "t": "\t"}
 
 
 def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, Table]:
-    """Definitions of "schema.table" names as the server has them now; a name without a table is left out.
+    """Definitions of "schema.table" names as the server has them now; a name that has no table is left out.
 
-    The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX, which is
-    also the one that Debezium takes. Raises SourceError if the server refuses.
+    The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX; Debezium
+    chooses the same one. Raises SourceError if the server refuses.
     """
     wanted = [_split(name) for name in tables]
     if not wanted:
@@ -69,7 +69,7 @@ def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, T
 
 
 def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
-    """Table → column → its default as the server writes it, an expression as its text; None: it has none.
+    """Table → column → its default as the server writes it (an expression as its text); None if it has none.
 
     Raises SourceError if the server refuses.
     """
@@ -83,7 +83,7 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
             condition, values = _named(wanted)
             cursor.execute(_DEFAULTS.format(tables=condition), values)
             for row in cursor.fetchall():
-                none = row["value"] is None or (mariadb and row["value"] == "NULL")  # there a text stands in quotes
+                none = row["value"] is None or (mariadb and row["value"] == "NULL")  # MariaDB quotes texts
                 defaults.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
                     None if none else _text(row["value"])
                 )
@@ -118,9 +118,9 @@ def _version(cursor: DictCursor) -> ServerVersion:
 
 
 def _named(wanted: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
-    """A condition that only these (schema, table) fulfil, and its values.
+    """A condition that only these (schema, table) pairs meet, and its values.
 
-    A list of names is searched; an OR of 2,000 pairs was tried on each column of the server.
+    A list of names uses an index; an OR of 2,000 pairs was tested against each column of the server.
     """
     names: dict[str, list[str]] = {}
     for schema, table in wanted:
@@ -140,7 +140,7 @@ def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tupl
 
 
 def _primary_keys(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, ...]]:
-    """(schema, table) → columns of its primary key, where it has one: asked of all tables at once."""
+    """(schema, table) → columns of its primary key, if it has one; one query for all tables."""
     if not wanted:
         return {}
     condition, values = _named(wanted)
@@ -155,7 +155,7 @@ def _primary_keys(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict
 def _table(
     cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]], key: tuple[str, ...] | None
 ) -> Table:
-    """`key`: its primary key; None: it has none, and its other indexes are asked for, whose order only SHOW INDEX tells."""
+    """`key`: its primary key. None: it has none, so its other indexes are read, whose order only SHOW INDEX gives."""
     if key is None:
         cursor.execute(f"SHOW INDEX FROM {quote_ident(schema)}.{quote_ident(name)}")
         key = _key(cursor.fetchall())
@@ -191,7 +191,7 @@ def _key(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
             unique.setdefault(row["Key_name"], []).append(row)
     for name in ("PRIMARY", *unique):
         parts = sorted(unique.get(name, ()), key=lambda row: int(row["Seq_in_index"]))
-        # an expression has no column name; a nullable part lets equal rows stand twice
+        # an expression has no column name; with a nullable part, equal rows may exist twice
         if parts and all(row["Column_name"] and row["Null"] != "YES" for row in parts):
             return tuple(row["Column_name"] for row in parts)
     return ()
@@ -202,7 +202,7 @@ def _number(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str:
-    """Server versions give some of these as bytes."""
+    """Some server versions return some of these as bytes."""
     if value is None:
         return ""
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,7 +1,7 @@
-"""DDL judged statement by statement, each against the definition before it (INV 30).
+"""Judge DDL statement by statement, each against the definition before it (INV 30).
 
-The net effect says where a table ended up: a default that was given to old rows and dropped again, two columns renamed
-crosswise, digits cut off and their places added again leave no trace in it.
+The net effect only says where a table ended up. It shows no trace of a default that was given to old rows and then
+dropped, of two columns with swapped names, or of decimal places that were cut off and added again.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from airflow_cdc.sources.mysql.column_changes import check_column, generated_as,
 from airflow_cdc.sources.mysql.ddl_clauses import Clause, Kind, read_statement
 from airflow_cdc.sources.mysql.types import INTEGERS, TEXTS, MySqlWords, words_of
 
-# Before NULL was forbidden in such a column, no value of it arrived in another form than after.
+# Values of these types look the same whether or not the column allows NULL (a zero date's do not).
 _NO_CLOCKS = frozenset({*TEXTS, *INTEGERS, "decimal"})
 
 
 def judge_ddl(stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
-    """See decisions.apply.ddl.JudgeDdl."""
+    """Implements decisions.apply.ddl.JudgeDdl."""
     if stored is None:
         check_harmless(statements, now)
         return None
@@ -31,11 +31,11 @@ def judge_ddl(stored: Table | None, statements: Sequence[Ddl], now: Table) -> Sc
 
 
 def judge(stored: Table, statements: Sequence[Ddl], now: Table) -> SchemaChange:
-    """What carries a mirror from `stored`, the definition its rows were written by, to the source's `now`.
+    """The change that takes a mirror from `stored`, the definition its rows have, to the source's current one, `now`.
 
-    `statements` are those that the connector reported of the table in between, oldest first. Raises RereadNeededError
-    naming the first statement that events do not carry, or that is not understood whole; UnreportedChangeError if the
-    definition is not the one that the statements lead to.
+    `statements` are those that the connector reported for the table in between, oldest first. Raises RereadNeededError
+    naming the first statement that events do not carry, or that is not fully understood; UnreportedChangeError if the
+    statements do not lead to `now`.
     """
     steps = _Steps(now, {column.name: column for column in stored.columns}, stored.key)
     for one in statements:
@@ -52,20 +52,20 @@ def judge(stored: Table, statements: Sequence[Ddl], now: Table) -> SchemaChange:
 
 
 def check_harmless(statements: Sequence[Ddl], now: Table) -> None:
-    """Raise RereadNeededError for a statement that is more than harmless: the definition before it is not known."""
+    """Raise RereadNeededError for a statement that is not harmless, as the definition before it is not known."""
     for one in statements:
         if any(clause.kind is not Kind.NOTHING for clause in clauses_of(one)):
             raise refused(now, f"{one.short}, and the definition before it is unknown")
 
 
 def clauses_of(one: Ddl) -> tuple[Clause, ...]:
-    """What the statement does, clause by clause."""
+    """The statement's clauses."""
     return read_statement(one.statement).clauses
 
 
 @dataclass(slots=True)
 class _Steps:
-    """The definition as it was after the statements taken so far, and what became of its columns."""
+    """The definition as it was after the statements taken so far, and what happened to its columns."""
 
     now: Table
     columns: dict[str, Column]
@@ -78,7 +78,7 @@ class _Steps:
     last: ReportedTable | None = None
 
     def take(self, one: Ddl) -> None:
-        """One statement. Raises RereadNeededError unless all of it is understood and carried."""
+        """Apply one statement. Raises RereadNeededError unless all of it is understood and events carry it."""
         clauses = clauses_of(one)
         if any(clause.kind is Kind.UNKNOWN for clause in clauses):
             raise refused(self.now, f"rows may have changed without events by {one.short}")
@@ -100,7 +100,7 @@ class _Steps:
             raise refused(self.now, f"{one.short}, whose resulting definition cannot be read: {error!r}") from None
 
     def _check(self, reported: ReportedTable, after: Mapping[str, Column], one: Ddl) -> None:
-        """The connector's definition must be the one that we understood: then nothing was overlooked."""
+        """The connector's definition must equal ours, which proves that we overlooked nothing."""
         if self.columns.keys() != after.keys():
             raise refused(self.now, f"{one.short} left the columns {', '.join(after)}")
         placed = [replace(column, ordinal=after[name].ordinal) for name, column in self.columns.items()]
@@ -108,7 +108,7 @@ class _Steps:
             raise refused(self.now, f"{one.short} changed more than was recognised: {differences[0]}")
 
     def check_end(self) -> None:
-        """The source's definition must be the one that the statements lead to."""
+        """The source's definition must be the result of the statements."""
         differences = () if self.last is None else self.last.differences(self.now)
         for column in self.now.columns:
             mine = self.columns.get(column.name)
@@ -125,7 +125,7 @@ class _Steps:
             )
 
     def add(self, clause: Clause, after: Mapping[str, Column]) -> None:
-        """A new column: of NULLs, or of one constant that was never NULL."""
+        """A new column, filled with NULL, or with one constant and never NULL."""
         name, new = clause.column, after.get(clause.column)
         if new is None or name in self.columns:
             raise refused(self.now, f"column {name} was added, and the connector's definition does not show it")
@@ -147,7 +147,7 @@ class _Steps:
         return value
 
     def drop(self, clause: Clause, _after: Mapping[str, Column]) -> None:
-        """A column that is gone."""
+        """A dropped column."""
         if clause.column not in self.columns or clause.column in self.key:
             raise refused(self.now, f"column {clause.column} was dropped, and was part of the key or not known")
         del self.columns[clause.column]
@@ -155,7 +155,7 @@ class _Steps:
         self.dropped.add(clause.column)
 
     def modify(self, clause: Clause, after: Mapping[str, Column]) -> None:
-        """A column under its old name: widened, or NULL allowed or forbidden."""
+        """A changed column that keeps its name: widened, or NULL allowed or forbidden."""
         old, new = self.columns.get(clause.column), after.get(clause.column)
         if old is None or new is None:
             raise refused(self.now, f"column {clause.column} was changed and is not known")
@@ -179,13 +179,13 @@ class _Steps:
         self.never_null.add(new.name)
 
     def convert(self, _clause: Clause, after: Mapping[str, Column]) -> None:
-        """All text columns have another character set."""
+        """All text columns get another character set."""
         for name, column in list(self.columns.items()):
             if words_of(column).charset:
                 self.modify(Clause(Kind.MODIFY, name), after)
 
     def nothing(self, _clause: Clause, _after: Mapping[str, Column]) -> None:
-        """Rows stay as they are."""
+        """A clause that does not change rows."""
 
 
 _TAKE: Mapping[Kind, Callable[[_Steps, Clause, Mapping[str, Column]], None]] = {
@@ -198,7 +198,7 @@ _TAKE: Mapping[Kind, Callable[[_Steps, Clause, Mapping[str, Column]], None]] = {
 
 
 def _same(mine: Column, theirs: Column, *, reported: bool) -> bool:
-    """Whether two descriptions of a column mean the same rows. Types as a connector reports them were compared before."""
+    """Whether two descriptions of a column mean the same rows. Types reported by a connector were compared before."""
     if reported:
         alike = (mine.nullable, mine.generated) == (theirs.nullable, theirs.generated)
         return alike and words_of(mine).expression == words_of(theirs).expression
@@ -211,9 +211,9 @@ _DAY = re.compile(r"[1-9]\d{3}-\d\d-\d\d")
 
 
 def constant_of(column: Column, default: str | None) -> str | None:
-    """The one value that all old rows got in a NOT NULL column that was added, as text; None where that is not certain.
+    """The value that all old rows got in an added NOT NULL column, as text; None if that is not certain.
 
-    `default` None: the column has none, and rows got the type's own zero.
+    `default` None: the column has none, and the rows got the type's zero value.
     """
     words = words_of(column)
     rule = next((rule for kinds, rule in _CONSTANTS if words.data_type in kinds), None)

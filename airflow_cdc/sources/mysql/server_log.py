@@ -1,4 +1,4 @@
-"""Reading positions, waiting for visibility and judging availability, on an open MySQL session."""
+"""Read positions, wait for visibility and judge availability on an open MySQL session."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """Which server answers, since when (`uptime_s`), and its own clock (`now`, UTC).
+    """The server that answers, how long it has run (`uptime_s`), and its own clock (`now`, UTC).
 
-    `server_uuid` is "" on a server without one. MariaDB's @@server_uid is made of the machine's network address and the port,
-    so another server's data under the same address has the same one; sources/mariadb names a run of the server instead.
+    `server_uuid` is "" on a server without one. MariaDB derives @@server_uid from the machine's network address and
+    port, so other data at the same address has the same one; sources/mariadb identifies a run of the server instead.
     """
 
     server_uuid: str
@@ -43,7 +43,7 @@ class ServerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class XaTransaction:
-    """A prepared XA transaction: in the log, not visible, its end open (INV 8)."""
+    """A prepared XA transaction: in the log, not visible, its outcome open (INV 8)."""
 
     format_id: int
     gtrid_length: int
@@ -87,7 +87,7 @@ def list_binlog_files(session: Session) -> tuple[BinlogFile, ...]:
 
 
 def log_status_statement(session: Session) -> str:
-    """What this server calls the statement that says where its log stands, and what it leaves out of it."""
+    """The statement that shows the log's position and filters, by its name on this server."""
     new = session.version.can(Capability.SHOW_BINARY_LOG_STATUS)
     return "SHOW BINARY LOG STATUS" if new else "SHOW MASTER STATUS"
 
@@ -101,9 +101,9 @@ def read_status(session: Session) -> Status:
 
 
 def log_filters(session: Session) -> tuple[str, ...]:
-    """What keeps changes of some databases, or parts of rows, out of this server's log: "name value" (INV 31).
+    """Settings that keep some databases' changes, or parts of rows, out of this server's log: "name value" (INV 31).
 
-    A session may set binlog_row_value_options and sql_log_bin for itself: that cannot be seen from here.
+    A session may set binlog_row_value_options and sql_log_bin for itself, which cannot be seen from here.
     """
     rows = session.rows(log_status_statement(session), doing="read the binlog's filters")
     filters = tuple(f"{name.lower()} {row[name]}" for row in rows for name in _LOG_FILTERS if row.get(name))
@@ -120,13 +120,13 @@ def executed_and_purged(session: Session) -> tuple[GtidSet, GtidSet]:
 
 
 def owned_gtids(session: Session) -> GtidSet:
-    """GTIDs of transactions under way: `uuid:23#4:24#7` names the owning thread after each."""
+    """GTIDs of transactions under way: in `uuid:23#4:24#7` the owning thread follows each number."""
     row = session.row("SELECT @@GLOBAL.gtid_owned AS gtids", doing="read gtid_owned")
     return GtidSet.parse(_OWNER.sub("", row["gtids"] or ""))
 
 
 def gtid_point(session: Session) -> Status:
-    """One status statement, framed by two reads of the set that prove it came from the same server."""
+    """One status statement, between two reads of the set that prove that the same server answered."""
     before, _ = executed_and_purged(session)
     status = read_status(session)
     after, _ = executed_and_purged(session)
@@ -141,7 +141,7 @@ def gtid_point(session: Session) -> Status:
 
 
 def rotated_point(session: Session) -> Status:
-    """Rotate; the rotation waits for commits under way, so the new file holds only what comes after."""
+    """Rotate the log. The rotation waits for commits under way, so the new file holds only what comes after them."""
     before = read_status(session).position
     session.run("FLUSH LOCAL BINARY LOGS", doing="rotate the binlog")
     after = read_status(session).position
@@ -155,10 +155,10 @@ def rotated_point(session: Session) -> Status:
 
 
 def start_if_empty(session: Session, position: BinlogPosition) -> BinlogPosition:
-    """The start of the file when it holds nothing but its header, else `position`.
+    """The start of the file if the file holds only its header, else `position`.
 
-    A connector that has read everything stands at 4 in a fresh file, and stays there on a quiet server:
-    waiting for it to come past the header would never end. Without the privilege nothing is changed.
+    A connector that has read everything is at 4 in a fresh file, and stays there on a quiet server: a wait for it
+    to pass the header would never end. Without the privilege the position is returned unchanged.
     """
     try:
         events = session.rows(f"SHOW BINLOG EVENTS IN '{position.file}' LIMIT 4", doing="look into the binlog file")
@@ -219,18 +219,18 @@ def read_xa(session: Session, identity: ServerIdentity) -> XaState | None:
 
 
 def wait_for_xa(session: Session, timeout: float) -> None:
-    """Every XA transaction prepared before now must end. New ones may come: they are after W."""
+    """Wait until every XA transaction prepared before now has ended. New ones may come: they are after W."""
     deadline = time.monotonic() + timeout
     _await_xa(session, _preparing(session), _preparing, deadline)
     _await_xa(session, prepared_xa(session), prepared_xa, deadline)
 
 
 def _preparing(session: Session) -> frozenset[XaTransaction]:
-    """XA PREPARE statements under way: they are logged a moment before XA RECOVER lists them."""
+    """XA PREPARE statements under way, which are logged a moment before XA RECOVER lists them."""
     used = session.row("SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'", doing="read the XA counter")
     if not int(used["Value"]):
         return frozenset()
-    # other users' sessions are only shown to those who may look at transactions
+    # other users' sessions are shown only to users who may look at transactions
     session.rows("SELECT 1 AS one FROM information_schema.INNODB_TRX LIMIT 1", doing="see sessions in XA PREPARE")
     rows = session.rows("SHOW PROCESSLIST", doing="see sessions in XA PREPARE")
     running = (r for r in rows if str(r["Info"] or "").upper().split()[:2] == ["XA", "PREPARE"])
@@ -259,7 +259,7 @@ def _await_xa(
 
 
 def wait_slice(session: Session, gtids: GtidSet, left: float) -> bool:
-    """One bounded wait. The function takes whole seconds, and 0 would mean for ever."""
+    """One bounded wait. The server's function takes whole seconds, and 0 would mean for ever."""
     seconds = max(1, min(math.ceil(left), int(QUICK_READ_S) // 2))
     row = session.row(
         "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s) AS late", (str(gtids), seconds), doing="wait for the watermark"
@@ -273,13 +273,13 @@ def parse_time(text: str) -> datetime:
 
 
 def reading_init_statement(watermark: Watermark, version: ServerVersion) -> str:
-    """See MySqlSource.init_statement; pure, so that a Spark driver can make it from JSON."""
+    """See MySqlSource.init_statement; pure, so that a Spark driver can build it from JSON."""
     uuid, gtids = quote_set(watermark.server), mysql_position(watermark.position).gtids
     same = f"@@server_uuid = {uuid}"
     if gtids is not None:
         same += f" AND GTID_SUBSET({quote_set(str(gtids))}, @@GLOBAL.gtid_executed)"
     if version.can(Capability.ERROR_TEXT_IN_SET):
-        # UUID_TO_BIN is evaluated only when the check fails, and then quotes this text in its error
+        # UUID_TO_BIN is evaluated only when the check fails, and its error then quotes this text
         text = f"CONCAT('server ', @@server_uuid, ' is not {watermark.server}, or lags behind it')"
         check = f"IF({same}, 1, UUID_TO_BIN({text}))"
     else:

@@ -26,10 +26,10 @@ _SSL_MODES: Final[dict[str, tuple[bool, bool]]] = {
     "verify_identity": (True, True),
 }
 
-# Every reading session is the same whatever the server's own settings are:
+# Every reading session has the same settings, whatever the server's own are:
 # - sql_mode '': PAD_CHAR_TO_FULL_LENGTH would pad values, ANSI_QUOTES and NO_BACKSLASH_ESCAPES change literals
-# - max_execution_time 0: a global limit would cut a long scan
-# - net_write_timeout: a reader that is busy writing must not be cut off
+# - max_execution_time 0: a global limit would stop a long scan
+# - net_write_timeout: a reader that is busy writing must not be disconnected
 SESSION_PINS: Final[tuple[str, ...]] = (
     "@@SESSION.transaction_isolation = 'REPEATABLE-READ'",
     "@@SESSION.time_zone = '+00:00'",
@@ -43,7 +43,7 @@ _MARIADB_PINS: Final[tuple[str, ...]] = (
     "@@SESSION.sql_mode = ''",
     "@@SESSION.max_statement_time = 0",
     "@@SESSION.net_write_timeout = 3600",
-    # foreign keys are read from SHOW CREATE TABLE there
+    # on MariaDB, foreign keys are read from SHOW CREATE TABLE
     "@@SESSION.sql_quote_show_create = 1",
 )
 
@@ -54,7 +54,7 @@ class MySqlEndpoint(TimedServer):
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred,
     required, verify_ca, verify_identity; default verify_identity with a ca, else required), ca, cert,
-    key, key_password. Timeouts in seconds; `quick_read` is that of statements that ask about the server and its tables.
+    key, key_password. Timeouts in seconds; `quick_read` is for statements about the server and its tables.
     """
 
     host: str
@@ -98,7 +98,7 @@ class Session:
 
     @property
     def version(self) -> ServerVersion:
-        """The server's own version: a proxy in between greets with another one."""
+        """The server's own version: a proxy in between reports another one in its greeting."""
         if self._version is None:
             row = self.row("SELECT @@version AS version", doing="read the server's version")
             self._version = ServerVersion.parse(str(row["version"]))
@@ -120,7 +120,7 @@ class Session:
         raise SourceError(f"could not {doing}: the server returned an empty answer", where=self.where)
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
-        """Run a statement without a result."""
+        """Run a statement that returns no rows."""
         self.rows(sql, args, doing=doing)
 
     def close(self) -> None:
@@ -130,7 +130,7 @@ class Session:
 
 
 def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
-    """Connect: utf8mb4, autocommit, the session pins. Raises SourceError naming what is wrong."""
+    """Connect with utf8mb4, autocommit and the session pins. Raises SourceError naming what is wrong."""
     options = _tls_options(endpoint)
     try:
         connection = pymysql.connect(
@@ -147,7 +147,7 @@ def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = Non
             **options,
         )
     except (pymysql.MySQLError, OSError, ValueError) as error:
-        # the chain is cut: frames of the driver hold the password
+        # no `from error`: the driver's frames hold the password
         raise explain(error, where=endpoint.where, doing="connect") from None
     _pin(connection, endpoint.where)
     return connection
@@ -155,7 +155,7 @@ def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = Non
 
 @contextmanager
 def open_session(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Iterator[Session]:
-    """A session for one short task, closed at the end; its answers must come within the endpoint's `quick_read`."""
+    """A session for one short task, closed at the end. `read_timeout`: by default the endpoint's `quick_read`."""
     connection = open_connection(endpoint, read_timeout=read_timeout or endpoint.quick_read)
     session = Session(connection, endpoint.where)
     try:
@@ -165,7 +165,7 @@ def open_session(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) 
 
 
 def session_pins(version: ServerVersion) -> tuple[str, ...]:
-    """The assignments that every reading session makes first."""
+    """The SET assignments with which every reading session starts."""
     return _MARIADB_PINS if version.mariadb else SESSION_PINS
 
 
@@ -202,7 +202,7 @@ def _tls_options(endpoint: MySqlEndpoint) -> dict[str, Any]:
 def _tls_context(options: Mapping[str, Any], verify: bool, identity: bool, *, where: str) -> tls.SSLContext:
     try:
         context = tls.create_default_context(cafile=options.get("ca"))
-        # MySQL's own generated certificates lack extensions that the strict check demands
+        # certificates that MySQL generates itself lack extensions that the strict check requires
         context.verify_flags &= ~tls.VERIFY_X509_STRICT
         context.check_hostname = identity
         context.verify_mode = tls.CERT_REQUIRED if verify else tls.CERT_NONE

@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of a MySQL source."""
+"""The settings of a MySQL source in pipelines.yaml."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ PORT = 3306
 
 
 def server(kind: str, title: str, *notes: str) -> Setup:
-    """The questions about a server that speaks MySQL's protocol; `kind` names them."""
+    """The questions about a server of `kind` that speaks MySQL's protocol."""
 
     def keys(name: str, _answers: Answers) -> Sequence[Key]:
         return (Key("conn_id", f"{name}_{kind}", "the server that the connector reads"),)

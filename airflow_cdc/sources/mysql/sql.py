@@ -1,4 +1,4 @@
-"""MySQL's SQL over keys: boundaries by rank, ranges of the whole key, and the rows of some keys."""
+"""MySQL's SQL over keys: chunk boundaries, ranges of the whole key, and the rows of given keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INDEXED = frozenset({"enum", "set", "bit", "year"})  # ordered by number, not b
 
 
 def key_select(column: Column) -> str:
-    """How a key column is selected so that its value comes back as a `KeyValue` that sorts as the column does."""
+    """The select expression of a key column; its value is a `KeyValue` that sorts as the column does."""
     name = quote_ident(column.name)
     data_type = words_of(column).data_type
     if data_type in _INDEXED:
@@ -38,7 +38,7 @@ def key_select(column: Column) -> str:
 
 
 def key_operand(column: Column) -> str:
-    """The left side of a comparison with such a value: plain, so that the index is used, wherever order allows it."""
+    """The left side of a comparison with such a value: the bare column (for its index) if the order allows it."""
     name = quote_ident(column.name)
     return f"({name} + 0)" if words_of(column).data_type in {"enum", "set"} else name
 
@@ -59,7 +59,7 @@ def chunk_predicate(table: Table, lo: Key | None, hi: Key | None) -> str:
     """`lo < key <= hi` over the whole key; None leaves that end open.
 
     Expanded to OR/AND, because MySQL does not use an index for row comparisons: (a, b) > (1, 2) becomes
-    `a > 1 OR (a = 1 AND b > 2)`, with `a >= 1` in front so that the range stands in the first index column.
+    `a > 1 OR (a = 1 AND b > 2)`, preceded by `a >= 1` so that the first index column has a range.
     """
     parts = []
     if lo is not None:
@@ -87,9 +87,9 @@ def _beyond(table: Table, key: Key, sign: str, last: str) -> str:
 
 
 def key_predicate(table: Table, keys: Iterable[str]) -> str:
-    """MySQL condition: the rows of these key texts (FALSE for none), in a form that uses the key's index.
+    """MySQL condition for the rows with these key texts (FALSE for no keys), in a form that uses the key's index.
 
-    Under a case-insensitive collation it can find more (`a` also finds `A`): the rows' own key texts tell.
+    Under a case-insensitive collation it can find more (`a` also finds `A`): check the rows' own key texts.
     """
     columns = table.key_columns
     tuples = [parse_key_text(table, key) for key in keys]

@@ -1,9 +1,9 @@
-"""MySQL's types: what each is elsewhere, and how its values are read so that both JDBC drivers return them unharmed.
+"""MySQL's types: their logical types, and how values are read so that both JDBC drivers return them unchanged.
 
-Everything here is text for MySQL; nothing is executed.
+This module only writes SQL for MySQL; it executes nothing.
 
-Dates that are no dates (0000-00-00, 2020-02-31, year 0) are NULL in a nullable column and the epoch in a NOT NULL one:
-that is what Debezium emits, and an epoch in an event cannot be told apart from a real one later.
+Invalid dates (0000-00-00, 2020-02-31, year 0) are NULL in a nullable column and the epoch in a NOT NULL one:
+that is what Debezium emits, and later an epoch in an event cannot be told from a real one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from airflow_cdc.sources.mysql.quoting import quote_ident
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-WORDS = "mysql"  # whose words a native column has; MariaDB's are the same
+WORDS = "mysql"  # whose type words a native column holds; MariaDB's are the same
 INTEGERS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
 BLOBS = ("tinyblob", "blob", "mediumblob", "longblob")
@@ -44,17 +44,17 @@ SPATIAL = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
     "geomcollection", "geometrycollection",
 )  # fmt: skip
-JDBC_DECIMAL_DIGITS = 38  # a DECIMAL with more is read as text
+JDBC_DECIMAL_DIGITS = 38  # a DECIMAL with more digits is read as text
 _PARENTHESES = re.compile(r"\([^)]*\)")
 _UTF8 = "CHAR CHARACTER SET utf8mb4"
 
 
 @dataclass(frozen=True, slots=True)
 class MySqlWords:
-    """What MySQL says of a column's type.
+    """MySQL's description of a column's type.
 
-    Lengths are in characters (`char_length`) and bytes (`byte_length`), `fsp` in digits of a second. `expression` is the
-    text of a generated column; `labels` are those of ENUM and SET, in order.
+    Lengths are in characters (`char_length`) and bytes (`byte_length`); `fsp` is the number of fractional digits of a
+    second. `expression` is the text of a generated column's expression; `labels` are those of ENUM and SET, in order.
     """
 
     data_type: str
@@ -76,7 +76,7 @@ class MySqlWords:
 
     @property
     def unsigned(self) -> bool:
-        """Whether a number has no sign; a label such as `enum('unsigned')` does not count."""
+        """Whether the number is UNSIGNED; a label such as `enum('unsigned')` does not count."""
         return "unsigned" in self._plain or self.zerofill
 
     @property
@@ -99,7 +99,7 @@ class MySqlWords:
         return self.precision or 10, self.scale or 0
 
     def to_native(self) -> NativeColumn:
-        """The words as a column keeps them; what MySQL does not say is left out."""
+        """The words as a column stores them; those that MySQL does not give are left out."""
         words = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "column_type"}
         attributes = {name: word for name, word in words.items() if word not in (None, (), "")}
         return NativeColumn(WORDS, self.column_type, tuple(sorted(attributes.items())))
@@ -113,27 +113,27 @@ def _words(native: NativeColumn) -> MySqlWords:
 
 
 def words_of(column: Column) -> MySqlWords:
-    """MySQL's words of a column; SchemaError for a column of another kind of source."""
+    """MySQL's words for a column. Raises SchemaError for a column of another kind of source."""
     return _words(column.native)
 
 
 def mysql_column(
     name: str, ordinal: int, words: MySqlWords, *, nullable: bool = True, generated: bool = False
 ) -> Column:
-    """A column of MySQL's. Which columns are `zoned` only a whole table can say: `with_zones`."""
+    """A MySQL column. Which columns are `zoned` depends on the whole table: see `with_zones`."""
     row = _BY_NAME.get(words.data_type)
     kind = Unsupported() if row is None else row.logical(words)
     return Column(name, ordinal, kind, words.to_native(), nullable, generated)
 
 
 def with_words(column: Column, **words: Any) -> Column:
-    """The column with some of its words replaced, and its type as they say it."""
+    """The column with some of its words replaced, and with the type that follows from them."""
     changed = mysql_column(column.name, column.ordinal, replace(words_of(column), **words))
     return replace(column, type=changed.type, native=changed.native)
 
 
 def with_zones(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """The columns of a table, marked: those generated from a TIMESTAMP, directly or not, are zoned."""
+    """The columns of a table; those generated from a TIMESTAMP, directly or not, are marked as zoned."""
     ordered, marked = sorted(columns, key=lambda c: c.ordinal), list[Column]()
     zoned = {c.name for c in ordered if isinstance(c.type, Instant) and not c.generated}
     for column in ordered:
@@ -146,9 +146,9 @@ def with_zones(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, slots=True)
 class MySqlType:
-    """One row of the table: the types of these names.
+    """One row of the table: the types with these names.
 
-    `logical(words)` says what a value is; `read(words, c)` is the MySQL expression over the quoted column `c`.
+    `logical(words)` gives the logical type; `read(words, c)` is the MySQL expression over the quoted column `c`.
     """
 
     names: tuple[str, ...]
@@ -157,13 +157,13 @@ class MySqlType:
 
 
 def read_sql(column: Column) -> str:
-    """The MySQL select expression (without alias) whose value both JDBC drivers return unharmed."""
+    """The MySQL select expression (without alias) whose value both JDBC drivers return unchanged."""
     return type_of(column).read(words_of(column), quote_ident(column.name))
 
 
 def type_of(column: Column) -> MySqlType:
     """The row for the column's type; SchemaError for a type that is not in the table."""
-    column.value_type  # noqa: B018 - an unknown type is named by its own error
+    column.value_type  # noqa: B018 - raises an error that names an unknown type
     return _BY_NAME[words_of(column).data_type]
 
 
@@ -172,7 +172,7 @@ def _integer(words: MySqlWords) -> LogicalType:
 
 
 def _read_integer(words: MySqlWords, c: str) -> str:
-    # TINYINT(1) arrives as a boolean and unsigned types overflow in some drivers: one wide type for all
+    # some drivers return TINYINT(1) as a boolean or overflow on unsigned types, so all are cast to one wide type
     wide = words.data_type == "bigint" and words.unsigned
     return f"CAST({c} AS DECIMAL(20,0))" if wide else f"CAST({c} AS SIGNED)"
 
@@ -184,7 +184,7 @@ def _read_decimal(words: MySqlWords, c: str) -> str:
 
 
 def _read_real(_words: MySqlWords, c: str) -> str:
-    # as text, FLOAT loses digits and DOUBLE(20,4) its last bits; a sum has neither a length nor decimals
+    # as text, FLOAT loses digits and DOUBLE(20,4) its last bits; a sum has no such limits
     return f"{c} + 0e0"
 
 
@@ -194,7 +194,7 @@ def _read_bits(words: MySqlWords, c: str) -> str:
 
 
 def _read_timestamp(_words: MySqlWords, c: str) -> str:
-    # over a bare TIMESTAMP column this is the stored UTC value: no time zone, so no hour that comes twice
+    # over a bare TIMESTAMP column this is the stored UTC value: no time zone, so no hour occurs twice
     return f"CAST(UNIX_TIMESTAMP({c}) * 1000000 AS SIGNED)"
 
 
@@ -203,13 +203,13 @@ def _read_time(_words: MySqlWords, c: str) -> str:
 
 
 def time_micros(c: str) -> str:
-    """MySQL: a TIME as signed microseconds (TIME_TO_SEC alone loses the sign of -00:00:00.5, and holds MariaDB's fraction)."""
+    """MySQL: a TIME as signed microseconds (TIME_TO_SEC loses the sign of -00:00:00.5 and keeps MariaDB's fraction)."""
     seconds = f"ABS(TIME_TO_SEC({c})) DIV 1"
     return f"(IF({c} < CAST('00:00:00' AS TIME), -1, 1) * ({seconds} * 1000000 + MICROSECOND({c})))"
 
 
 def _read_text(words: MySqlWords, c: str) -> str:
-    # CONVERT also keeps the driver from reporting CHAR(n), which Spark would pad
+    # CONVERT also keeps the driver from reporting CHAR(n), which Spark would pad with blanks
     text = f"CONVERT({c} USING utf8mb4)"
     return f"RTRIM({text})" if words.data_type == "char" else text
 
@@ -219,7 +219,7 @@ def _read_label(_words: MySqlWords, c: str) -> str:
 
 
 def _read_spatial(_words: MySqlWords, c: str) -> str:
-    return f"CAST({c} AS BINARY)"  # 4 bytes of SRID, then WKB as it is stored: no axis is swapped
+    return f"CAST({c} AS BINARY)"  # 4 bytes of SRID, then the stored WKB, with no axes swapped
 
 
 def _always(kind: LogicalType) -> Callable[[MySqlWords], LogicalType]:

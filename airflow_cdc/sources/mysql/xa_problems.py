@@ -1,4 +1,4 @@
-"""The row of the diagnosis about XA transactions that were rolled back, of every make that sends their rows at PREPARE."""
+"""The diagnosis's row about XA transactions that were rolled back, for every make that sends their rows at PREPARE."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from airflow_cdc.decisions.diagnosis.evidence import server_evidence
 
 
 def xa_rolled_back(case: AnyCase) -> Evidence | None:
-    """Rows of a rolled back XA transaction may stand in the sink: they were sent at its PREPARE (INV 32)."""
+    """Rows of a rolled back XA transaction may be in the sink: they were sent at its PREPARE (INV 32)."""
     source, control = case.source, case.seen.control
     if source is None or not isinstance(control, ControlFacts):
         return None

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def available(facts: PgFacts, position: Position) -> Available:
-    """THE answer to whether a reader at `position` would find every change since, from the server's facts."""
+    """The one answer to whether a reader at `position` would find every change since, from the server's facts."""
     here, slot = postgres_position(position), facts.slot
     if not here.comparable(facts.log.position):
         return Available(Availability.UNKNOWN, f"{here} is of another server than {facts.log.name}")

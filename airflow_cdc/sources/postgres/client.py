@@ -1,4 +1,4 @@
-"""The PostgreSQL source: what is asked of the server itself.
+"""The PostgreSQL source: everything that is read from the server itself.
 
 Every method opens a short connection of its own, so a PostgresSource may be shared by threads.
 """
@@ -37,10 +37,10 @@ from airflow_cdc.sources.postgres.snapshot import (
 
 MARK: Final = "airflow_cdc"  # the prefix of our messages in the log
 _MARK: Final = "SELECT pg_catalog.pg_logical_emit_message(true, %s, '')"
-# the end of the written log, which may be ahead of what has been flushed to disk
+# the end of the log as written, which can be ahead of the part that is flushed to disk
 _INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
-# Of the transactions that were open at a snapshot those that still are, and may be in the middle of their commit. A session
-# names its transaction by 32 bits.
+# Transactions that were open at a snapshot, still are, and may be in the middle of their commit. A session shows its
+# transaction's id as 32 bits.
 _COMMITTING: Final = """
 SELECT o.xid::text AS xid
 FROM pg_catalog.pg_snapshot_xip(%s::pg_snapshot) AS o(xid)
@@ -64,7 +64,7 @@ class PostgresSource:
         return self.endpoint.where
 
     def limited(self, limits: CallLimits) -> Self:
-        """The same system, each call bounded."""
+        """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
     @contextmanager
@@ -79,15 +79,15 @@ class PostgresSource:
         return
 
     def server(self) -> str:
-        """The server's name for itself: system identifier/timeline."""
+        """The server's own name: system identifier/timeline."""
         return self.log_facts().name
 
     def facts(self) -> PgFacts:
-        """What diagnosis needs to know of the server and the pipeline's slot; nothing is changed."""
+        """What diagnosis needs to know about the server and the pipeline's slot; nothing is changed."""
         return self.facts_for((), None)
 
     def log_facts(self) -> ServerFacts:
-        """Which server answers, and where its log ends: what a test of a connection shows."""
+        """The server that answers and the end of its log, as a test of the connection shows them."""
         with self.session() as session:
             return read_server(session)
 
@@ -102,45 +102,42 @@ class PostgresSource:
     def definitions_and_defaults(
         self, tables: Sequence[str]
     ) -> tuple[dict[str, Table], dict[str, dict[str, str | None]]]:
-        """Of those of the tables that the source has: their definitions, and column → default, in one view."""
+        """The definitions of those of these tables that exist, and column → default, in one view."""
         with self.session() as session:
             session.run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", doing="begin a read view")
             return read_definitions(session, tables), read_defaults(session, tables)
 
     def definitions(self, tables: Sequence[str]) -> dict[str, Table]:
-        """Of those of the tables that the source has: their definitions."""
+        """The definitions of those of these tables that exist."""
         with self.session() as session:
             return read_definitions(session, tables)
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str = "") -> Iterator[Check]:  # noqa: ARG002
-        """The doctor's: what the server is, has and grants. Raises SourceError where it does not answer.
+        """The doctor's checks of the server's identity, settings and privileges. Raises SourceError.
 
-        `hold`: nothing more is needed for one, a slot is one. `unreadable`: why no recovery can read it.
+        `hold`: ignored, since the slot is the hold. `unreadable`: why a recovery could not read the server.
         """
         return checks(self.facts_for(tables, None), subject, unreadable)
 
     def position(self) -> Watermark:
         """The end of the log now: everything that any earlier read saw is at or before it. Not usable as W.
 
-        A connector stores the place of an event and no other, so a quiet source would never be read past it: an empty
-        message is left in the log behind it, which the connector reads.
+        A connector stores only places of events, so on a quiet source its offset would never pass this position. We
+        therefore write an empty message to the log after it, which the connector reads.
         """
-        with self.session() as session:
-            taken = _taken(session)
-            session.run(_MARK, (MARK,), doing="leave a mark in the log")
-            return taken
+        return self._marked()
 
     def reserve_log(self, timeout: float) -> None:
-        """See core.ports.SourcePort: the connector's slot, made anew where it is missing or was invalidated.
+        """See core.ports.Source: creates the connector's slot again if it is missing or was invalidated.
 
-        A new slot waits for the transactions that are open now. Raises SlotError for a slot that is not the connector's,
-        DeadlineError where a reader still uses it.
+        A new slot waits for the transactions that are open now. Raises SlotError for a slot that is not the
+        connector's, DeadlineError if a reader still uses it.
         """
         own = self.endpoint
         with self.session() as session:
             slot = wait_unused(session, own.slot, timeout)
             if slot is None or slot.invalidated:
-                # the snapshot is not needed: W is taken after it, and the slot keeps everything after W
+                # the exported snapshot is not needed: W is taken later, and the slot keeps everything after W
                 replace_slot(own, session, own.slot, timeout=timeout).close()
             elif misfit := slot.misfit(own.database):
                 raise SlotError(
@@ -148,9 +145,9 @@ class PostgresSource:
                 )
 
     def check_logged(self, tables: Sequence[str]) -> None:
-        """See core.ports.SourcePort: the publication exists and holds the tables.
+        """See core.ports.Source: checks that the publication exists and contains the tables.
 
-        What is written while it does not is never sent, so a recovery goes no further than to here without it.
+        Changes written without it are never sent, so a recovery stops here if the publication is missing.
         """
         facts = self.facts_for(tables, None)
         if not facts.publication_name or (facts.publication is not None and not facts.unpublished()):
@@ -164,14 +161,22 @@ class PostgresSource:
         )
 
     def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
-        """W: the end of the log, then what is visible; `wait_visible` waits for what is logged but not yet visible."""
+        """W: the end of the log, then what is visible; `wait_visible` waits for what is logged but not yet visible.
+
+        Leaves a message as `position` does: a connector that keeps its offset must pass W, also on a quiet source.
+        """
+        return self._marked()
+
+    def _marked(self) -> Watermark:
         with self.session() as session:
-            return _taken(session)
+            taken = _taken(session)
+            session.run(_MARK, (MARK,), doing="leave a mark in the log")
+            return taken
 
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
-        """Wait until no transaction that was open when W was taken can have been committed before it.
+        """Wait until no transaction that was open when W was taken can be one whose commit was logged before W.
 
-        One that is idle, or prepared, when it is looked at cannot have been. Raises DeadlineError naming the others.
+        A transaction that is idle or prepared at the check cannot have been. Raises DeadlineError naming the others.
         """
         shown = postgres_position(watermark.position).snapshot
         if not shown:
@@ -187,11 +192,11 @@ class PostgresSource:
             poll_until(through, timeout=timeout, interval=0.1, what="the open transactions to end")
 
     def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - as core.ports asks
-        """Never known: `position` leaves a mark in the log, which a connector reads and stores."""
+        """False: this is never known. `position` writes a message to the log, which the connector reads and stores."""
         return False
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
-        """Raises SourceError: no part of this log can be skipped."""
+        """Always raises SourceError: no part of this log can be skipped."""
         raise SourceError(
             "no file of such a server's log is passed over", where=self.where, todo="Choose full_snapshot."
         )
@@ -208,16 +213,16 @@ class PostgresSource:
         return ()
 
     def init_statements(self, watermark: Watermark, snapshot: str = "") -> tuple[str, ...]:
-        """A reading connection's first statement: one read-only transaction that proves to be on W's server (INV 9).
+        """A reading connection's first statements: one read-only transaction, checked to be on W's server (INV 9).
 
-        `snapshot`: the exported snapshot that it takes on.
+        `snapshot`: the exported snapshot to use.
         """
         return (*reading_statements(snapshot), *pin_statements(), same_server_sql(watermark.server))
 
     def check_same_server(self, watermark: Watermark) -> None:
-        """Raise WrongServerError unless this is the cluster and the timeline that W was taken on (INV 9).
+        """Raise WrongServerError unless this is the cluster and the timeline on which W was taken (INV 9).
 
-        A restart alone does no harm: a commit that a reader saw is in the log before it is visible.
+        A restart alone does no harm: PostgreSQL logs a commit before readers can see it.
         """
         with self.session() as session:
             now = read_server(session)
@@ -229,16 +234,16 @@ class PostgresSource:
             )
 
     def availability(self, position: Position) -> Available:
-        """Whether the pipeline's slot still gives a reader at `position` every change since. Raises SourceError."""
+        """Whether the pipeline's slot still gives a reader at `position` every later change. Raises SourceError."""
         return self.facts_for((), position).available(position)
 
     def still_available(self, watermark: Watermark) -> Available:
-        """The same of W. Raises WrongServerError when the connection reaches another server."""
+        """Whether W is still available. Raises WrongServerError if the connection reaches another server."""
         self.check_same_server(watermark)
         return self.availability(watermark.position)
 
     def forecast(self, position: Position) -> tuple[Forecast, Retention]:  # noqa: ARG002 - the slot decides
-        """How long the slot's log stays. Raises SourceError, also where nothing limits it."""
+        """How long the server keeps the slot's log. Raises SourceError, also if nothing limits it."""
         facts = self.facts()
         said = facts.forecast
         if said is None or facts.slot is None or facts.slot.invalidated:
@@ -250,23 +255,23 @@ class PostgresSource:
         return Forecast(said.earliest_s, None, said.bytes_s, None, str(said)), Retention(idle, now)
 
     def count_rows(self, table: str, seconds: float) -> int | None:
-        """How many rows `schema.table` holds now; None if counting them takes longer than `seconds`."""
+        """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         found = self._within(f"SELECT count(*) AS n FROM {_place(table)}", seconds, doing=f"count the rows of {table}")
         return None if found is None else int(found["n"])
 
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
-        """Whether `schema.table` holds a row of that condition; None if looking for one takes longer than `seconds`."""
+        """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""
         sql = f"SELECT EXISTS (SELECT FROM {_place(table)} WHERE {condition}) AS found"
         found = self._within(sql, seconds, doing=f"look for rows of {table}")
         return None if found is None else bool(found["found"])
 
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
-        """`schema.table` → what TRUNCATE and a rebuild of it change."""
+        """`schema.table` → an id that TRUNCATE and a rebuild change."""
         with self.session() as session:
             return {name: facts.generation for name, facts in read_tables(session, tables).items()}
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - the log holds every row
-        """Tables that foreign keys change without a row in the log: none, cascades are logged row by row."""
+        """Tables that foreign keys change without an event in the log: none, because cascades are logged row by row."""
         return frozenset()
 
     def _within(self, sql: str, seconds: float, *, doing: str) -> dict[str, Any] | None:
@@ -278,7 +283,7 @@ class PostgresSource:
 
 
 def _taken(session: Session) -> Watermark:
-    """The end of the log, and what is visible after that was read: in this order, each in a transaction of its own."""
+    """The end of the log, then what is visible: read in this order, each in its own transaction."""
     server = read_server(session)
     lsn = session.row(_INSERT_END, doing="read the end of the log")["lsn"]
     shown = session.row("SELECT pg_catalog.pg_current_snapshot()::text AS s", doing="read what is visible")["s"]

@@ -1,4 +1,4 @@
-"""What PostgreSQL's SQLSTATEs mean for a person: what happened, where, what to do. Never a password."""
+"""PostgreSQL's SQLSTATEs explained: what happened, where, and what to do. Never with a password."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_cdc.core.secrets import mask_text
 
 
 class SourceUnreachableError(SourceError):
-    """No connection to the server, or it broke."""
+    """The connection to the server could not be opened, or broke."""
 
     unread = True
 
@@ -23,7 +23,7 @@ class SourceAccessError(SourceError):
 
 
 class SourceTlsError(SourceError):
-    """TLS could not be established as demanded."""
+    """TLS could not be established as required."""
 
     unread = True
 
@@ -43,7 +43,7 @@ class SourceLockTimeoutError(SourceError):
 
 
 class SourceOutOfTimeError(SourceError):
-    """A statement was stopped before it finished, by its own time limit or by somebody."""
+    """A statement was stopped before it finished, by its time limit or by another user."""
 
     unread = True
 
@@ -53,7 +53,7 @@ class SourceObjectMissingError(SourceError):
 
 
 class WrongServerError(SourceError):
-    """The connection reaches another server, or another timeline of it, than the watermark was taken on (INV 9)."""
+    """The connection reaches another server or timeline than the one on which the watermark was taken (INV 9)."""
 
 
 class SlotError(SourceError):
@@ -61,7 +61,7 @@ class SlotError(SourceError):
 
 
 class SnapshotGoneError(SourceError):
-    """The exported snapshot has ended with the session that held it: what was read under it cannot be continued."""
+    """The exported snapshot has ended with the session that held it: a read under it cannot be continued."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ _CHECK_HOST: Final = "Check host and port of the connection, and that the server
 _LOGIN: Final = "Check login, password and database of the connection, and pg_hba.conf."
 _SPARE: Final = "Raise the limit (it takes a restart), or drop what no longer needs it."
 
-# SQLSTATE → meanings, the first whose text fits; {message} is the server's own text.
+# SQLSTATE → meanings, of which the first whose text matches counts; {message} is the server's own text.
 _MEANINGS: Final[dict[str, tuple[_Meaning, ...]]] = {
     "28P01": (_Meaning(SourceAccessError, "access denied: {message}", _LOGIN),),
     "28000": (
@@ -195,7 +195,7 @@ _MEANINGS: Final[dict[str, tuple[_Meaning, ...]]] = {
         ),
     ),
 }
-# What libpq says without a SQLSTATE, because no server answered.
+# Messages of libpq that have no SQLSTATE, because no server answered.
 _UNANSWERED: Final = (
     _Meaning(
         SourceTlsError,
@@ -269,7 +269,7 @@ def explain(error: Exception, *, where: str, doing: str) -> SourceError:
 
 
 def _message(error: Exception) -> str:
-    """The server's text and its DETAIL in one line; libpq's own where no server answered."""
+    """The server's text and its DETAIL in one line; libpq's own text if no server answered."""
     diag = getattr(error, "diag", None)
     primary, detail = getattr(diag, "message_primary", None), getattr(diag, "message_detail", None)
     text = ". ".join(part.rstrip(".") for part in (primary, detail) if part) or str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The reading role's privileges, and which are missing."""
+"""The reading role's privileges, and those that it lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.session import Session
 
-# we ask the server itself, so that roles, PUBLIC and predefined roles such as pg_read_all_data are included
+# the server answers this, so that inherited roles, PUBLIC and predefined roles such as pg_read_all_data are included
 _ROLE: Final = """
 SELECT rolname::text AS name, rolsuper OR rolreplication AS replication, rolsuper OR rolbypassrls AS bypass_rls
 FROM pg_catalog.pg_roles WHERE rolname = current_user
@@ -26,7 +26,7 @@ LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 
 @dataclass(frozen=True, slots=True)
 class TableGrant:
-    """What the role may do with one table; all False where it does not exist."""
+    """The role's privileges on one table; all False if the table does not exist."""
 
     table: str
     there: bool
@@ -37,7 +37,7 @@ class TableGrant:
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """The role's attributes and its rights on the captured tables."""
+    """The role's attributes and its privileges on the captured tables."""
 
     user: str
     replication: bool
@@ -46,7 +46,7 @@ class Grants:
 
 
 def read_grants(session: Session, tables: Sequence[str]) -> Grants:
-    """What the connected role may do. Raises SourceError."""
+    """The connected role's privileges. Raises SourceError."""
     pairs = [split_name(name) for name in tables]
     role = session.row(_ROLE, doing="read the role's attributes")
     args = ([schema for schema, _ in pairs], [name for _, name in pairs])
@@ -58,7 +58,7 @@ def read_grants(session: Session, tables: Sequence[str]) -> Grants:
 
 
 def missing(grants: Grants, *, recovery: bool = True) -> tuple[str, ...]:
-    """What the role lacks, "PRIVILEGE on what". `recovery`: it must make a slot too; diagnosing needs no REPLICATION."""
+    """What the role lacks, as "PRIVILEGE on object". `recovery`: REPLICATION for a slot too; diagnosis needs none."""
     needs = [] if grants.replication or not recovery else [f"REPLICATION (attribute of role {grants.user})"]
     for one in grants.tables:
         if not one.there:

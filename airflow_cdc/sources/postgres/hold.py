@@ -14,12 +14,12 @@ REASON: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SlotHolds:
-    """A hold without any lock of its own: it leaves nothing behind, and only the slot can be lost."""
+    """A hold without a lock of its own. There is nothing to clean up, and only the slot itself can be lost."""
 
     label: str
 
     def acquire(self) -> HoldState:
-        """That there is none."""
+        """The state UNSUPPORTED: there is no lock to take."""
         return HoldState(self.label, HoldStatus.UNSUPPORTED, REASON)
 
     def tick(self) -> HoldState:

@@ -1,4 +1,4 @@
-"""Places in PostgreSQL's write-ahead log: an LSN, and a position that says of which server it is."""
+"""Places in PostgreSQL's write-ahead log: an LSN, and a position that includes its server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LAST: Final = (1 << 64) - 1
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Lsn:
-    """A byte position in the log, 64 bits without sign. `0/1788A40` as text, 24676928 as Debezium stores it."""
+    """A byte position in the log, 64 bits unsigned: `0/1788A40` as text, 24676928 as Debezium stores it."""
 
     value: int
 
@@ -28,7 +28,7 @@ class Lsn:
 
     @classmethod
     def parse(cls, text: str) -> Lsn:
-        """Read `X/Y`, two hexadecimal numbers of 32 bits. Raises PositionError."""
+        """Parse `X/Y`, two hexadecimal 32-bit numbers. Raises PositionError."""
         match = _TEXT.fullmatch(text.strip())
         if match is None:
             raise PositionError(f"{text!r} is not an LSN", todo="Expected one like 0/1788A40.")
@@ -49,9 +49,9 @@ class Lsn:
 class PgPosition:
     """An LSN of one server's log.
 
-    `system_id` and `timeline` say whose: "" and 0 where whoever stored it did not say (Debezium does not). They decide
-    before the LSN does: a restored or promoted server counts on with the same numbers and means other changes.
-    `snapshot` (visible.py) says which transactions were visible there; "" where nobody asked.
+    `system_id` and `timeline` identify it; "" and 0 if they were not stored (Debezium does not store them). They are
+    compared before the LSN: a restored or promoted server continues the same numbers for other changes. `snapshot`
+    (visible.py) lists the transactions that were visible there; "" if that was not read.
     """
 
     lsn: Lsn
@@ -67,16 +67,16 @@ class PgPosition:
 
     @property
     def server(self) -> str:
-        """`system identifier/timeline`, as a watermark names its server; "" if neither is known."""
+        """`system identifier/timeline`, the server's name in watermarks; "" if neither is known."""
         return server_name(self.system_id, self.timeline) if self.system_id else ""
 
     def comparable(self, other: PgPosition) -> bool:
-        """False when the two are known to be of different servers or timelines."""
+        """False when the two are known to be from different servers or timelines."""
         same_system = not self.system_id or not other.system_id or self.system_id == other.system_id
         return same_system and (not self.timeline or not other.timeline or self.timeline == other.timeline)
 
     def covers(self, other: Position) -> bool | None:
-        """Whether all up to `other` lies at or before this position; None if they are of different servers."""
+        """Whether everything up to `other` is at or before this position; None if they are from different servers."""
         if not isinstance(other, PgPosition) or not self.comparable(other):
             return None
         return self.lsn >= other.lsn
@@ -85,7 +85,7 @@ class PgPosition:
         return f"{self.lsn} (timeline {self.timeline})" if self.timeline else str(self.lsn)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON with its kind; the LSN as text."""
+        """Plain JSON that includes the kind of position; the LSN is text."""
         said = {"snapshot": self.snapshot} if self.snapshot else {}
         return {"kind": self.kind, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id, **said}
 
@@ -102,7 +102,7 @@ class PgPosition:
 
 
 def postgres_position(position: Position) -> PgPosition:
-    """The position as PostgreSQL's. Raises PositionError for one of another kind of source."""
+    """`position` as a PgPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, PgPosition):
         raise PositionError(f"{position} is a position of a {position.kind} source, not of PostgreSQL")
     return position
@@ -114,5 +114,5 @@ def read_position(value: JsonObject) -> PgPosition:
 
 
 def server_name(system_id: str, timeline: int) -> str:
-    """How a watermark names the server: nothing else of PostgreSQL shows that a backup was restored or a standby promoted."""
+    """How a watermark names the server: nothing else shows a restored backup or a promoted standby."""
     return f"{system_id}/{timeline}"

@@ -1,7 +1,7 @@
 """PostgreSQL's rows of the diagnosis: its slots, its log, its publications, and which server answers.
 
-Debezium shows little of this. With a position behind the slot's, or ahead of the server's log, it runs and rows are lost
-without a word; with a lost slot it shows RUNNING and no task for half an hour. So the rows rest on what the server says.
+Debezium shows little of this. With a position before the slot's, or ahead of the server's log, it runs and silently
+loses rows; with a lost slot it shows RUNNING and no task for half an hour. So these rows rely on the server's answers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PgCase: TypeAlias = Case[PgFacts, PgPosition]
 
 _COMPARED = (DIFF_REPAIR, FULL)
 _GB = 1024**3
-# Debezium tries for a minute (slot.max.retries, slot.retry.delay.ms) where another reader has the slot
+# Debezium retries for a minute (slot.max.retries, slot.retry.delay.ms) while another reader has the slot
 _UNREAD_AFTER_S = 120.0
 
 
@@ -32,7 +32,7 @@ _UNREAD_AFTER_S = 120.0
 
 
 def wal_level(case: PgCase) -> Evidence | None:
-    """Without wal_level = logical nothing can be decoded, and a slot cannot even be made."""
+    """Without wal_level = logical nothing can be decoded, and a slot cannot even be created."""
     source = case.source
     level = source.settings.get("wal_level", "logical") if source else "logical"
     return None if level == "logical" else server_evidence(case, {"wal_level": f"{level}, must be logical"})
@@ -46,7 +46,7 @@ def other_system(case: PgCase) -> Evidence | None:
 def other_timeline(case: PgCase) -> Evidence | None:
     """The same cluster on another timeline: a standby was promoted, or a backup restored to a point in time.
 
-    A slot that was kept in step with the primary went over with all that it needs: then nothing is wrong.
+    A slot that was synchronised from the primary exists here with all the log it needs: then nothing is wrong.
     """
     source = case.source
     if source is not None and source.slot is not None and source.slot.synced and not source.slot.invalidated:
@@ -55,7 +55,7 @@ def other_timeline(case: PgCase) -> Evidence | None:
 
 
 def lsn_ahead(case: PgCase) -> Evidence | None:
-    """The server's log ends before the stored LSN: it was restored from older files, or another one answers."""
+    """The server's log ends before the stored LSN: it was restored from older files, or another server answers."""
     found = case.both_of_one_server
     if found is None or found[0].log.standby:
         return None
@@ -78,7 +78,7 @@ def slot_missing(case: PgCase) -> Evidence | None:
 
 
 def slot_invalidated(case: PgCase) -> Evidence | None:
-    """By max_slot_wal_keep_size, by idle_replication_slot_timeout, or as the server otherwise says."""
+    """Invalidated by max_slot_wal_keep_size, idle_replication_slot_timeout, or as the server otherwise says."""
     found = case.both_of_one_server
     if found is None or found[0].slot is None or not found[0].slot.invalidated:
         return None
@@ -86,7 +86,7 @@ def slot_invalidated(case: PgCase) -> Evidence | None:
 
 
 def slot_misfit(case: PgCase) -> Evidence | None:
-    """The slot with that name is a different one: for another database or plugin, or a physical slot."""
+    """The slot with that name is not the connector's: it has another database or plugin, or is a physical slot."""
     source = case.source
     misfit = source.slot.misfit(source.log.database) if source is not None and source.slot is not None else ""
     return server_evidence(case, {f"slot {source.slot_name}": misfit}) if source is not None and misfit else None
@@ -111,7 +111,7 @@ def lsn_before_slot(case: PgCase) -> Evidence | None:
 
 
 def streams_elsewhere(case: PgCase) -> Evidence | None:
-    """A connector that streams has a server with its slot; here another one answers."""
+    """The connector streams, so its server has its slot; but the server at our address is another one."""
     found = case.both
     if found is None or not case.streams or case.same_server:
         return None
@@ -122,7 +122,7 @@ def streams_elsewhere(case: PgCase) -> Evidence | None:
 
 
 def slot_active_elsewhere(case: PgCase) -> Evidence | None:
-    """Another client reads the slot while the connector does not: what it confirms, the connector never gets."""
+    """Another client reads the slot while the connector does not: the connector never gets what that client confirms."""
     source, connector = case.source, case.connector
     if source is None or source.slot is None or not source.slot.active or connector is None:
         return None
@@ -134,7 +134,7 @@ def slot_active_elsewhere(case: PgCase) -> Evidence | None:
 
 
 def no_wal_sender(case: PgCase) -> Evidence | None:
-    """All WAL senders are taken, and the connector has none."""
+    """All WAL senders are in use, and the connector has none."""
     source = case.source
     limit = int(source.settings.get("max_wal_senders") or 0) if source else 0
     if source is None or not limit or source.wal_senders < limit or case.streams:
@@ -146,10 +146,10 @@ def no_wal_sender(case: PgCase) -> Evidence | None:
 
 
 def slot_unread(case: PgCase) -> Evidence | None:
-    """The connector claims to run, and nobody has read its slot for longer than it takes to connect again.
+    """The connector reports RUNNING, but nobody has read its slot for longer than a reconnect takes.
 
-    Debezium calls any failure to connect retriable, a wrong password too: it tries every ten seconds for ever, RUNNING.
-    Servers before 17 do not say since when a slot is unread. During its own snapshot the connector reads no slot.
+    Debezium retries every failure to connect, even a wrong password: every ten seconds, for ever, and shows RUNNING.
+    Servers before 17 do not say how long a slot has been unread. During its own snapshot the connector reads no slot.
     """
     found = case.both_of_one_server
     slot = found[0].slot if found is not None else None
@@ -210,7 +210,7 @@ def published_in_part(case: PgCase) -> Evidence | None:
 
 
 def replica_identity(case: PgCase) -> Evidence | None:
-    """Tables whose deletes and updates do not identify the changed row, or carry too little of it."""
+    """Tables whose deletes and updates do not identify the changed row, or carry too little of the row."""
     source = case.source
     wrong = {f"replica identity of {one.name}": why for one in _tables(source) if (why := identity_fault(one))}
     return server_evidence(case, wrong) if wrong else None
@@ -227,7 +227,7 @@ def identity_fault(table: TableFacts) -> str:
 
 
 def log_incomplete(case: PgCase) -> Evidence | None:
-    """Rows that no event reports."""
+    """Changed rows for which there is no event."""
     unlogged = {
         f"table {one.name}": "is UNLOGGED: its changes are in no log" for one in _tables(case.source) if one.unlogged
     }
@@ -250,7 +250,7 @@ def rights_missing(case: PgCase) -> Evidence | None:
 
 
 def known_servers(seen: Observation) -> frozenset[str]:
-    """Servers ("system/timeline") that the sink's tables were last read from, and those the connector was led to since."""
+    """Servers ("system/timeline") the sink's tables were last read from, and those the connector was moved to since."""
     stamps = [facts.stamp for facts in (tables_of(seen) or {}).values() if facts.stamp]
     marks = [stamp.watermark for stamp in stamps if stamp.watermark]
     led_to = seen.control.servers if isinstance(seen.control, ControlFacts) else ()
@@ -272,7 +272,8 @@ def _other(case: PgCase, differs: Callable[[str, str], bool]) -> Evidence | None
 def _at_rest(case: PgCase) -> tuple[PgPosition, Slot] | None:
     """The stored LSN and a slot that can be compared with it.
 
-    While the connector streams, its stored offset is older than what it has confirmed; inside its own snapshot it is none.
+    None while the connector streams, because its stored offset is older than what it has confirmed. Also None inside
+    its own snapshot, whose offset is no place to compare.
     """
     found = case.both_of_one_server
     if found is None or case.streams or case.offset is None or case.offset.inside is Inside.SNAPSHOT:

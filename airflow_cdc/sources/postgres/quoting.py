@@ -26,7 +26,7 @@ def quote_table(table: Table) -> str:
 
 
 def text_literal(text: str) -> str:
-    r"""A text literal that means the same whatever standard_conforming_strings is: \ only ever stands in an E'' string."""
+    r"""A text literal that means the same whatever standard_conforming_strings is: \ appears only in E'' strings."""
     if "\0" in text:
         raise SchemaError("a text of PostgreSQL cannot hold the character 0")
     quoted = "'" + text.replace("'", "''").replace("\\", "\\\\") + "'"
@@ -34,7 +34,7 @@ def text_literal(text: str) -> str:
 
 
 def sql_literal(value: KeyValue) -> str:
-    """A literal whose type the server takes from what it is compared with; bytes are of type bytea."""
+    """A literal that gets its type from the column it is compared with; bytes are of type bytea."""
     if isinstance(value, bool):
         raise SchemaError("a bool is not a key value", todo="read keys with key_select()")
     if isinstance(value, int):

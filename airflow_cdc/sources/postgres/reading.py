@@ -1,4 +1,4 @@
-"""How Spark's JDBC reader is given PostgreSQL's values: in forms that it carries exactly."""
+"""PostgreSQL's values in forms that Spark's JDBC reader returns exactly."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUTSIDE = "holds what no day from 0001-01-01 to 9999-12-31 is"
 
 
 def read_sql(column: Column) -> str:
-    """PostgreSQL expression: as `value_sql`, but exact numbers as text, and arrays as JSON arrays of text."""
+    """PostgreSQL expression: like `value_sql`, but with exact numbers as text and arrays as JSON arrays of text."""
     name = quote_ident(column.name)
     if isinstance(column.value_type, Array):
         return _array(column, column.value_type, name)
@@ -31,6 +31,6 @@ def _array(column: Column, kind: Array, name: str) -> str:
     text = f"pg_catalog.encode({element}, 'hex')" if isinstance(kind.of, Bytes) else f"({element})::text"
     listed = f"(SELECT pg_catalog.json_agg({text} ORDER BY u.o) FROM unnest({name}) WITH ORDINALITY AS u(e, o))::text"
     inside = f"CASE WHEN {name} IS NOT NULL THEN COALESCE({listed}, '[]') END"
-    # the refusal is a number: as text it fits beside the array
+    # this guard is 0, or fails the statement
     refused = guarded(column, f"pg_catalog.array_ndims({name}) > 1", "0", "has several dimensions")
     return f"CASE WHEN ({refused}) = 0 THEN {inside} END"

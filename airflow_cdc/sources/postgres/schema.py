@@ -1,4 +1,4 @@
-"""Table definitions from a PostgreSQL server, alike on every release."""
+"""Table definitions from a PostgreSQL server, in the same form from every release."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.types import table_of
 
-# A domain is followed to what it is made of: pg_type.typtype 'd', possibly a domain over a domain. The modifier and the
-# labels are those of the innermost type. `element` is that of an array, itself followed once more.
+# A domain (pg_type.typtype 'd', possibly a domain over a domain) is resolved to its base type. The modifier and the
+# labels are those of the base type. `element` is the element type of an array, which is resolved in the same way.
 _COLUMNS: Final = """
 WITH RECURSIVE wanted AS (
   SELECT c.oid AS relation, n.nspname::text AS schema, c.relname::text AS "table", c.relkind::text AS kind
@@ -52,7 +52,7 @@ LEFT JOIN pg_catalog.pg_namespace en ON en.oid = e.typnamespace
 ORDER BY w.schema, w."table", a.attnum
 """
 
-# An index tells rows apart if it is unique at once, whole, and over columns only. NULLs are looked at in Python.
+# An index can be a key if it is unique, not deferrable, not partial, and only over columns. Python checks NULLs.
 _KEYS: Final = """
 SELECT n.nspname::text AS schema, c.relname::text AS "table", x.relname::text AS name, i.indisprimary AS "primary",
   i.indisreplident AS identity, c.relreplident::text AS relident,
@@ -80,18 +80,18 @@ WHERE c.relkind IN ('r', 'p') AND (n.nspname, c.relname) IN (SELECT * FROM unnes
 
 @dataclass(frozen=True, slots=True)
 class PgColumn:
-    """A column in PostgreSQL's own words.
+    """A column in PostgreSQL's own terms.
 
     Attributes:
-        number: attnum; a column that was dropped and added again has another one.
-        declared: the type as the table's definition says it, such as numeric(10,2) or a domain's name.
-        type, type_schema, type_kind: the type that a domain is made of; kind b(ase), e(num), c(omposite), r(ange),
+        number: attnum; a column that was dropped and added again has a new one.
+        declared: the type as written in the table's definition, such as numeric(10,2) or a domain's name.
+        type, type_schema, type_kind: the type, or the base type of a domain; kind b(ase), e(num), c(omposite), r(ange),
             m(ultirange).
         modifier: typmod of that type; -1 without one.
-        element, element_schema, element_kind: of an array.
-        labels: an enum's, in order; of an array's elements too.
+        element, element_schema, element_kind: the element type of an array.
+        labels: the labels of an enum, or of an array's enum, in order.
         identity: a(lways), by d(efault), "" for none. `generated`: s(tored), v(irtual), "" for none.
-        deterministic: False where the collation takes different texts as equal.
+        deterministic: False if the collation treats different texts as equal.
     """
 
     name: str
@@ -131,10 +131,10 @@ class PgColumn:
 
 @dataclass(frozen=True, slots=True)
 class PgTable:
-    """A table in PostgreSQL's own words: its columns by number, and the columns that tell rows apart (empty: keyless).
+    """A table in PostgreSQL's own terms: its columns by number, and its key columns (empty: keyless).
 
-    The key is the primary key, else the index of the replica identity, else the first unique index by name over NOT NULL
-    columns. Columns of a nondeterministic collation make no key: texts that are equal there are different here.
+    The key is the primary key, else the index of the replica identity, else the first unique index by name over NOT
+    NULL columns. A column with a nondeterministic collation cannot be in a key: texts that differ here are equal there.
     """
 
     schema: str
@@ -164,7 +164,7 @@ class _Index:
 
 
 def read_pg_tables(session: Session, tables: Iterable[str]) -> dict[str, PgTable]:
-    """Definitions of "schema.table" names as the session's view has them; a name without a table is left out.
+    """Definitions of the tables with these "schema.table" names in the session's view; missing tables are left out.
 
     Raises SourceError if the server refuses.
     """
@@ -185,7 +185,7 @@ def read_pg_tables(session: Session, tables: Iterable[str]) -> dict[str, PgTable
 
 
 def key_of(columns: Sequence[PgColumn], indexes: Sequence[_Index]) -> tuple[str, ...]:
-    """The columns that tell rows apart; () if none do."""
+    """The names of the key columns; () if there is no key."""
     fit = {c.name for c in columns if not c.nullable and c.deterministic}
     order = sorted(indexes, key=lambda i: (not i.primary, not (i.identity and i.relident == "i")))
     return next((i.columns for i in order if i.columns and fit.issuperset(i.columns)), ())
@@ -222,12 +222,12 @@ def _column(row: Mapping[str, Any]) -> PgColumn:
 
 
 def read_definitions(session: Session, tables: Iterable[str]) -> dict[str, Table]:
-    """The same as everybody else sees them: logical types, and without generated columns. Raises SourceError."""
+    """Neutral definitions: with logical types, and without generated columns. Raises SourceError."""
     return {name: table_of(table) for name, table in read_pg_tables(session, tables).items()}
 
 
 def read_defaults(session: Session, tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
-    """Table → column → its default as the server writes it, an expression as its text; None: it has none."""
+    """Table → column → its default as the server writes it (an expression as its text), or None without a default."""
     pairs = [split_name(name) for name in tables]
     args = ([schema for schema, _ in pairs], [name for _, name in pairs])
     found: dict[str, dict[str, str | None]] = {}

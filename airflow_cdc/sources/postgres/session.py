@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 QUICK_READ_S: Final = 30.0
 PORT: Final = 5432
-# our words (those of the MySQL connection) and libpq's own → libpq's
+# our names for ssl modes (as in the MySQL connection) and libpq's own → libpq's
 SSL_MODES: Final[dict[str, str]] = {
     "disabled": "disable",
     "disable": "disable",
@@ -30,11 +30,11 @@ SSL_MODES: Final[dict[str, str]] = {
 }
 _SSL_KEYS: Final = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey", "key_password": "sslpassword"}
 
-# Every reading session is the same whatever the server's, the database's and the role's own settings are:
-# - row_security off: a table whose policies would hide rows is an error instead of fewer rows
-# - search_path empty: a name means what its schema says, and no operator of the user's is called
+# Every reading session has the same settings, whatever those of the server, the database and the role are:
+# - row_security off: a table whose policies would hide rows raises an error instead of returning fewer rows
+# - search_path empty: every name needs its schema, and no operator that a user defined is called
 # - DateStyle, IntervalStyle, bytea_output, extra_float_digits: the text of a value is always the same
-# - timeouts 0: a long scan must not be cut
+# - timeouts 0: a long scan must not be stopped
 SESSION_PINS: Final[dict[str, str]] = {
     "search_path": "",
     "TimeZone": "UTC",
@@ -61,8 +61,8 @@ class PostgresEndpoint(TimedServer):
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred, required, verify_ca,
     verify_identity; default verify_identity with a ca, else required), ca, cert, key, key_password. Timeouts in
-    seconds; `quick_read` is that of statements that ask about the server and its tables. `slot` and `publication` are
-    those of the pipeline's connector; "" where no pipeline is asked about.
+    seconds; `quick_read` applies to statements about the server and its tables. `slot` and `publication` are those of
+    the pipeline's connector; "" without a pipeline.
     """
 
     host: str
@@ -95,7 +95,7 @@ class PostgresEndpoint(TimedServer):
         return f"postgres://{self.host}:{self.port}"
 
     def parameters(self) -> dict[str, Any]:
-        """Libpq's connection parameters, password included: never for a log. Raises ConfigError."""
+        """Libpq's connection parameters, password included, so they must never be logged. Raises ConfigError."""
         return {
             "host": self.host,
             "port": self.port,
@@ -127,7 +127,7 @@ class Session:
 
     @property
     def version(self) -> int:
-        """The server's version as a number: 150018 is 15.18."""
+        """The server's version as a number: 150018 for 15.18."""
         return int(self.connection.info.server_version)
 
     def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ class Session:
         raise SourceError(f"could not {doing}: the server returned no row", where=self.where)
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
-        """Run a statement without a result."""
+        """Run a statement that returns no rows."""
         self.rows(sql, args, doing=doing)
 
     def close(self) -> None:
@@ -159,8 +159,9 @@ class Session:
 
 
 def open_connection(endpoint: PostgresEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
-    """Connect: autocommit, the session pins. `read_timeout` (seconds) limits each statement; None: the endpoint's.
+    """Connect with autocommit and the session pins.
 
+    `read_timeout` (seconds) limits each statement; None: the endpoint's timeout.
     Raises SourceError naming what is wrong, ConfigError for wrong ssl settings or without psycopg.
     """
     connection = connect(endpoint)
@@ -176,19 +177,19 @@ def open_connection(endpoint: PostgresEndpoint, *, read_timeout: float | None = 
 
 
 def connect(endpoint: PostgresEndpoint, **more: Any) -> Connection[Any]:
-    """A plain autocommit connection; `more` are further parameters of libpq."""
+    """An autocommit connection without session pins; `more` are further parameters of libpq."""
     psycopg = driver(endpoint.where)
     parameters = endpoint.parameters() | more
     try:
-        # no prepared statements: a pooler in between would not know them in another session
+        # no prepared statements: behind a pooler another server session would not know them
         return cast("Connection[Any]", psycopg.connect(autocommit=True, prepare_threshold=None, **parameters))
     except (psycopg.Error, OSError, ValueError) as error:
-        # the chain is cut: frames of the driver hold the password
+        # no exception chain: the driver's frames hold the password
         raise explain(error, where=endpoint.where, doing="connect") from None
 
 
 def driver(where: str = "") -> Any:
-    """The psycopg module. Raises ConfigError naming the extra where it is not installed."""
+    """The psycopg module. Raises ConfigError naming the extra if it is not installed."""
     try:
         import psycopg
     except ImportError as error:
@@ -202,7 +203,7 @@ def driver(where: str = "") -> Any:
 
 @contextmanager
 def open_session(endpoint: PostgresEndpoint, *, read_timeout: float | None = None) -> Iterator[Session]:
-    """A session for one short task, closed at the end; its answers must come within the endpoint's `quick_read`."""
+    """A session for one short task, closed at the end. `read_timeout`: by default the endpoint's `quick_read`."""
     session = Session(open_connection(endpoint, read_timeout=read_timeout or endpoint.quick_read), endpoint.where)
     try:
         yield session
@@ -211,7 +212,7 @@ def open_session(endpoint: PostgresEndpoint, *, read_timeout: float | None = Non
 
 
 def pin_statement(pins: Mapping[str, str]) -> str:
-    """One statement that sets all pins; its arguments are names and values in turn."""
+    """One statement that sets all pins; its arguments are names and values in alternation."""
     return f"SELECT {', '.join(['pg_catalog.set_config(%s, %s, false)'] * len(pins))}"
 
 

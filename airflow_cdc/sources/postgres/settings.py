@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of a PostgreSQL source."""
+"""A PostgreSQL source's settings in pipelines.yaml."""
 
 from __future__ import annotations
 

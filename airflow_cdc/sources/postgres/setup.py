@@ -10,7 +10,7 @@ PORT = 5432
 
 
 def keys(name: str, answers: Answers) -> Sequence[Key]:
-    """What stands below `source`."""
+    """The keys to write below `source` in pipelines.yaml."""
     return (
         Key("conn_id", f"{name}_postgres", "the server that the connector reads"),
         Key("slot", answers["slot"], "the connector's slot.name"),
@@ -19,7 +19,7 @@ def keys(name: str, answers: Answers) -> Sequence[Key]:
 
 
 def connections(name: str, answers: Answers) -> Sequence[NewConnection]:
-    """The server's."""
+    """The Airflow connection to create for the server."""
     host, port = host_and_port(answers["postgres"], PORT, key="postgres")
     password = Password("the PostgreSQL user", "CDC_POSTGRES_PASSWORD")
     login, database = answers["postgres_user"], answers["database"]

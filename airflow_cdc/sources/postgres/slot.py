@@ -1,4 +1,4 @@
-"""Replication slots: what the server keeps for a reader, whether it still keeps it, and moving one forward."""
+"""Replication slots: the log that one keeps, whether it is still there, and moving, copying or dropping a slot."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from airflow_cdc.sources.postgres.session import Session
 
 PLUGIN: Final = "pgoutput"
 
-# to_jsonb: the view has more columns with every release, and one that is not there is then simply absent
+# to_jsonb, because each release adds columns to the view: a column that does not exist is then simply absent
 _SLOTS: Final = "SELECT pg_catalog.to_jsonb(s) AS slot FROM pg_catalog.pg_replication_slots s"
 _END: Final = "pg_catalog.pg_current_wal_lsn()"
 
 
 class WalStatus(StrEnum):
-    """What the server says of the log that a slot needs."""
+    """The state of the log that a slot needs, as the server reports it."""
 
     RESERVED = "reserved"  # within max_wal_size
-    EXTENDED = "extended"  # more than that, kept for the slot
+    EXTENDED = "extended"  # beyond max_wal_size, kept for the slot
     UNRESERVED = "unreserved"  # still there, gone at the next checkpoint
     LOST = "lost"
-    NONE = ""  # the slot has reserved nothing yet
+    NONE = ""  # the slot has not reserved any log yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,12 @@ class Slot:
     """A row of pg_replication_slots.
 
     Attributes:
-        restart: the oldest log that the server keeps for it; None before anything is reserved and after a loss.
-        confirmed: up to where its reader has confirmed; what is before it is never sent again. None for a physical slot.
-        safe_bytes: how much may still be written until it may be lost; None without a limit, negative once unreserved.
-        invalidation: why the server gave it up ("wal_removed", "idle_timeout", …); "" if it did not.
-        inactive_s: seconds since its last reader left; None while one reads, and before PostgreSQL 17.
+        restart: the oldest LSN that the server keeps for it; None before any log is reserved, and after the loss of it.
+        confirmed: the LSN that its reader has confirmed; nothing before it is sent again. None for a physical slot.
+        safe_bytes: bytes of log that can be written before the slot may be lost; None without a limit, negative once
+            it is unreserved.
+        invalidation: why the server invalidated it ("wal_removed", "idle_timeout", …); "" if it did not.
+        inactive_s: seconds since its last reader left; None while it has a reader, and before PostgreSQL 17.
     """
 
     name: str
@@ -57,27 +58,30 @@ class Slot:
 
     @property
     def active(self) -> bool:
-        """Whether a reader uses it now."""
+        """Whether a reader uses the slot now."""
         return self.active_pid is not None
 
     @property
     def invalidated(self) -> str:
-        """Why it can never be read again; "" if it can."""
+        """Why the slot can never be read again; "" if it can."""
         if self.invalidation:
             return self.invalidation
         return "wal_removed" if self.wal_status is WalStatus.LOST else ""
 
     @property
     def survives_failover(self) -> bool:
-        """Whether the standby that shows it may be promoted without losing it: a fresh synchronised slot is temporary there."""
+        """Whether the slot, as a standby shows it, would survive that standby's promotion.
+
+        A slot that was synchronised only recently is still temporary there.
+        """
         return self.synced and not self.temporary and not self.invalidated
 
     def retained(self, end: Lsn) -> int | None:
-        """Bytes of log that it keeps from removal, up to `end`; None where it keeps none."""
+        """Bytes of log up to `end` that the slot protects from removal; None if it protects none."""
         return None if self.restart is None else max(0, end - self.restart)
 
     def misfit(self, database: str, plugin: str = PLUGIN) -> str:
-        """Why a connector on this database cannot read it, whatever its state; "" if it can."""
+        """Why a connector on this database could not read the slot even if it is intact; "" if it could."""
         if not self.plugin:
             return "it is a physical slot"
         if self.plugin != plugin:
@@ -86,13 +90,13 @@ class Slot:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], inactive_s: float | None = None) -> Slot:
-        """From a row as JSON; columns that the server's release does not have are absent."""
+        """A slot from its row as JSON; columns that the server's release does not have are absent."""
         conflicting = "conflict" if row.get("conflicting") else ""
         return cls(
             name=str(row["slot_name"]),
             plugin=str(row.get("plugin") or ""),
             database=str(row.get("database") or ""),
-            # a slot may be acquired by a backend for a moment without its pid being shown
+            # for a moment a backend can hold the slot before its pid is shown
             active_pid=int(row["active_pid"]) if row.get("active_pid") else (0 if row.get("active") else None),
             temporary=bool(row.get("temporary")),
             restart=_lsn(row.get("restart_lsn")),
@@ -108,14 +112,15 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class SlotForecast:
-    """When the log that a slot needs goes, or how fast it grows.
+    """When the log that a slot needs may be removed, or how fast it grows.
 
     Attributes:
-        left_bytes: what may be written until it may be lost; None without a limit.
-        kept_bytes: what it keeps now.
-        bytes_s: how much log the server writes per second; None if not known.
-        left_s: seconds until it may be lost at that rate; None if it never is by size or cannot be told.
-        idle_left_s: seconds until idle_replication_slot_timeout may take it; None without one, or while it is read.
+        left_bytes: bytes of log that can be written before the slot may be lost; None without a limit.
+        kept_bytes: bytes of log that the slot keeps now.
+        bytes_s: bytes of log that the server writes per second; None if not known.
+        left_s: seconds until the slot may be lost at that rate; None without a size limit, or if not known.
+        idle_left_s: seconds until idle_replication_slot_timeout may invalidate the slot; None without that timeout, or
+            while the slot has a reader.
     """
 
     left_bytes: int | None
@@ -126,7 +131,7 @@ class SlotForecast:
 
     @property
     def earliest_s(self) -> float | None:
-        """The sooner of the two; None if neither limit applies."""
+        """The smaller of `left_s` and `idle_left_s`; None if both are None."""
         return min((s for s in (self.left_s, self.idle_left_s) if s is not None), default=None)
 
     def __str__(self) -> str:
@@ -138,7 +143,7 @@ class SlotForecast:
 
 
 def forecast(slot: Slot, end: Lsn, bytes_s: float | None, idle_timeout_s: int = 0) -> SlotForecast:
-    """How long a slot's log stays, by the server's own figures. `end`: of the log; `bytes_s`: log written a second."""
+    """How long a slot's log stays, by the server's own figures. `end`: of the log; `bytes_s`: log bytes per second."""
     left, rate = slot.safe_bytes, bytes_s if bytes_s and bytes_s > 0 else None
     by_size = None if left is None else 0.0 if left <= 0 else None if rate is None else left / rate
     idle = slot.inactive_s if idle_timeout_s > 0 else None
@@ -147,12 +152,12 @@ def forecast(slot: Slot, end: Lsn, bytes_s: float | None, idle_timeout_s: int = 
 
 
 def read_slots(session: Session) -> dict[str, Slot]:
-    """All slots of the server by name, other databases' and physical ones included. Raises SourceError."""
+    """All slots of the server by name, including physical ones and those of other databases. Raises SourceError."""
     return {slot.name: slot for slot in _read(session, "", ())}
 
 
 def read_slot(session: Session, name: str) -> Slot | None:
-    """The slot of that name, None if there is none."""
+    """The slot of that name, or None."""
     return next(iter(_read(session, " WHERE slot_name = %s", (name,))), None)
 
 
@@ -166,10 +171,10 @@ def _read(session: Session, where: str, args: tuple[str, ...]) -> list[Slot]:
 
 
 def advance(session: Session, name: str, to: Lsn) -> Slot:
-    """Move an unused slot forward to `to`, and return it as it then is.
+    """Move an unused slot forward to `to`, and return its new state.
 
-    Never back, and never past the end of the log, which the server itself would silently take for its end: what lies
-    before the place is given up for good. A slot that is there already stays. Raises SlotError.
+    The slot loses the changes before `to` for good. A slot that is already there stays. Never moves back, nor past the
+    end of the log (the server itself would silently stop at the end). Raises SlotError.
     """
     slot = _usable(session, name)
     if slot.confirmed is not None and to < slot.confirmed:
@@ -194,10 +199,10 @@ def advance(session: Session, name: str, to: Lsn) -> Slot:
 
 
 def drop(session: Session, name: str, *, database: str, plugin: str = PLUGIN) -> bool:
-    """Drop an unused slot of this database and plugin; False if there is none of that name.
+    """Drop an unused slot of this database and plugin; False if none has that name.
 
-    Any role with REPLICATION may drop any slot, other connectors' too: one that is in use or is not what was expected
-    is refused. Raises SlotError.
+    Any role with REPLICATION may drop any slot, even another connector's. We therefore refuse to drop a slot that is in
+    use or has another database or plugin. Raises SlotError.
     """
     slot = read_slot(session, name)
     if slot is None:
@@ -210,7 +215,7 @@ def drop(session: Session, name: str, *, database: str, plugin: str = PLUGIN) ->
 
 
 def copy(session: Session, name: str, to: str) -> Slot:
-    """A second slot `to` at the place of `name`: it keeps the log from there. Raises SourceError."""
+    """Create a second slot `to` at the place of `name`; it keeps the log from there on. Raises SourceError."""
     _usable(session, name)
     session.run("SELECT pg_catalog.pg_copy_logical_replication_slot(%s, %s)", (name, to), doing=f"copy slot {name!r}")
     return _usable(session, to)

@@ -1,8 +1,8 @@
-"""W and the one view that fits it: a new slot whose snapshot is exported, and the sessions that read under it.
+"""W and the one view that matches it: a new slot with an exported snapshot, and the sessions that read under it.
 
-`CREATE_REPLICATION_SLOT … (SNAPSHOT 'export')` gives a consistent point and a snapshot: rows read under the snapshot and
-the changes after the point are every row once, tables without a key included. The snapshot lives as long as the
-replication connection that made it stays open and is given no other command.
+`CREATE_REPLICATION_SLOT … (SNAPSHOT 'export')` gives a consistent point and a snapshot. The rows read under the
+snapshot plus the changes after the point contain every row exactly once, even for tables without a key. The snapshot
+exists as long as the replication connection that created it stays open and receives no other command.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ENDS_WITHIN_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class ExportedSnapshot:
-    """A snapshot that other sessions can take on, and the LSN up to which it holds the changes, and no later one."""
+    """A snapshot that other sessions can use, and its LSN: it holds exactly the changes up to there."""
 
     name: str
     point: Lsn
@@ -51,11 +51,11 @@ class SnapshotOwner:
 
     @property
     def alive(self) -> bool:
-        """Whether the connection, as far as this side knows, is open. Nothing is sent: a command would end the snapshot."""
+        """Whether the connection is open, as far as we know. Sends nothing: a command would end the snapshot."""
         return not self._connection.closed
 
     def close(self) -> None:
-        """Let the snapshot go; the slot stays."""
+        """Release the snapshot; the slot stays."""
         with suppress(Exception):
             self._connection.close()
 
@@ -63,11 +63,11 @@ class SnapshotOwner:
 def create_slot(
     endpoint: PostgresEndpoint, name: str, *, failover: bool = False, timeout: float = CREATE_TIMEOUT_S
 ) -> SnapshotOwner:
-    """Make the logical slot `name` (pgoutput) and keep its exported snapshot open.
+    """Create the logical slot `name` (pgoutput) and keep its exported snapshot open.
 
-    Waits for the transactions that are open now to end, at most `timeout` seconds. `failover`: a standby keeps it in
-    step (PostgreSQL 17+). Raises SlotError for a name that is taken or wrong, SourceOutOfTimeError naming the
-    transactions that were waited for, MissingPrivilegeError without REPLICATION.
+    Waits at most `timeout` seconds for the transactions that are open now to end. `failover`: a standby synchronises
+    the slot (PostgreSQL 17+). Raises SlotError if the name is taken or invalid, SourceOutOfTimeError naming the
+    transactions that are still open, MissingPrivilegeError without REPLICATION.
     """
     if not _NAME.fullmatch(name):
         raise SlotError(f"{name!r} is not a slot name", where=endpoint.where, todo="Use a-z, 0-9 and _, at most 63.")
@@ -90,7 +90,7 @@ def create_slot(
 
 
 def create_command(name: str, version: int, *, failover: bool) -> str:
-    """The replication command; its options are in parentheses since PostgreSQL 15."""
+    """The replication command that creates a slot; since PostgreSQL 15 its options are in parentheses."""
     if version < 150000:
         return f'CREATE_REPLICATION_SLOT "{name}" LOGICAL {PLUGIN} EXPORT_SNAPSHOT'
     more = ", FAILOVER true" if failover and version >= 170000 else ""
@@ -100,14 +100,14 @@ def create_command(name: str, version: int, *, failover: bool) -> str:
 def replace_slot(
     endpoint: PostgresEndpoint, session: Session, name: str, *, timeout: float = CREATE_TIMEOUT_S
 ) -> SnapshotOwner:
-    """Drop the slot, if there is one that nobody uses, and make it anew with an exported snapshot; keeps its failover flag."""
+    """Drop the slot if it exists and is unused, and create it again with an exported snapshot and its failover flag."""
     before = read_slot(session, name)
     drop(session, name, database=endpoint.database)
     return create_slot(endpoint, name, failover=before is not None and before.failover, timeout=timeout)
 
 
 def wait_unused(session: Session, name: str, timeout: float) -> Slot | None:
-    """Wait until no reader uses the slot, and return it (None: there is none). Raises DeadlineError."""
+    """Wait until no reader uses the slot, and return it; None if it does not exist. Raises DeadlineError."""
 
     def unused() -> tuple[Slot | None] | None:
         slot = read_slot(session, name)
@@ -117,16 +117,16 @@ def wait_unused(session: Session, name: str, timeout: float) -> Slot | None:
 
 
 def reading_statements(snapshot: str) -> tuple[str, ...]:
-    """What a reading session runs first: in ONE transaction, read only, under the named snapshot where there is one."""
+    """The first statements of a reading session: ONE read-only transaction, under `snapshot` unless it is ""."""
     begin = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
     return (begin, f"SET TRANSACTION SNAPSHOT '{_checked(snapshot)}'") if snapshot else (begin,)
 
 
 def same_server_sql(server: str) -> str:
-    """A statement that fails, and says why, on another cluster or timeline than the one that a watermark names (INV 9)."""
+    """A statement that fails, and says why, on another cluster or timeline than the watermark's (INV 9)."""
     system, _, timeline = server.partition("/")
     here = "(SELECT system_identifier::text FROM pg_catalog.pg_control_system())"
-    # a standby has no file that it writes: it is not what a primary's watermark names
+    # a standby writes no log file, so it is never the primary that a watermark names
     on = "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
     same = f"{here} = {_literal(system)} AND {on} = '{int(timeline or 0):08X}'"
     why = _literal(f"the connection reaches another server than the watermark's, {server}: ")
@@ -134,15 +134,15 @@ def same_server_sql(server: str) -> str:
 
 
 def pin_statements() -> tuple[str, ...]:
-    """The session pins as SET statements, for a driver that takes text only."""
+    """The session pins as SET statements, for a driver that accepts only text."""
     return tuple(f"SET {name} TO {_literal(value)}" for name, value in SESSION_PINS.items())
 
 
 @contextmanager
 def read_view(endpoint: PostgresEndpoint, snapshot: ExportedSnapshot | None) -> Iterator[Session]:
-    """A session inside one read-only transaction, under the shared snapshot or a view of its own.
+    """A session inside one read-only transaction, under the exported snapshot or, with None, a view of its own.
 
-    Raises SnapshotGoneError if the owner has closed it.
+    Raises SnapshotGoneError if the snapshot's owner has closed it.
     """
     session = Session(open_connection(endpoint), endpoint.where)
     try:
@@ -155,7 +155,7 @@ def read_view(endpoint: PostgresEndpoint, snapshot: ExportedSnapshot | None) -> 
 
 
 def open_transactions(session: Session) -> tuple[str, ...]:
-    """The transactions that have an id now, oldest first: who, how long, never what (a statement may hold values)."""
+    """The transactions that have an id now, oldest first: user and age, but no statement, which may hold values."""
     sql = (
         "SELECT pid, usename, state, EXTRACT(epoch FROM pg_catalog.clock_timestamp() - xact_start)::int AS seconds"
         " FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start LIMIT 5"
@@ -167,9 +167,9 @@ def open_transactions(session: Session) -> tuple[str, ...]:
 
 
 def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[Any], name: str) -> str:
-    """End the server's side of a command that was given up, and say what it waited for.
+    """End the server's side of a command that we gave up, and return a text of what it waited for.
 
-    Closing the connection alone would not do: the server goes on waiting, and the slot's name stays taken until then.
+    Closing the connection is not enough: the server would keep waiting, and the slot's name would stay taken.
     """
     session = Session(open_connection(endpoint, read_timeout=endpoint.quick_read), endpoint.where)
     try:
@@ -188,9 +188,9 @@ def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[Any], name:
 
 
 def _execute(connection: Connection[Any], sql: str, where: str, doing: str, timeout: float) -> dict[str, str]:
-    """A command on a replication connection, which knows the simple protocol alone and no statement_timeout.
+    """Run a command on a replication connection, which has only the simple protocol and no statement_timeout.
 
-    Raises SourceError; DeadlineError if it is not through within `timeout` seconds: then it still runs.
+    Raises SourceError, or DeadlineError after `timeout` seconds; the command then still runs.
     """
     import psycopg
 

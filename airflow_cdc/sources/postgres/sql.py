@@ -1,7 +1,7 @@
-"""PostgreSQL's SQL over keys: boundaries by rank, ranges of the whole key, and the rows of some keys.
+"""PostgreSQL's SQL over keys: chunk boundaries, ranges of the whole key, and the rows of given keys.
 
-Every literal is a text without a type: the server gives it that of the column it is compared with, so that the key's index
-is used whatever the type is. Ranges compare the key as a row, which an index over it answers as one range.
+Every literal is an untyped text. The server gives it the type of the column it is compared with, so the key's index is
+used for every type. Ranges compare the key as a row, which an index over the key answers as one range.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _AS_PRINTED = (Date, Time, LocalDateTime, Instant, Uuid)
 
 
 def key_select(column: Column) -> str:
-    """How a key column is selected so that its value comes back as a `KeyValue` whose literal means it again."""
+    """The select expression of a key column; `key_literal` turns the returned `KeyValue` into the same value again."""
     name = quote_ident(column.name)
     if isinstance(column.value_type, _AS_PRINTED):
-        return f"{name}::text"  # under the session's pins: ISO, and in UTC
+        return f"{name}::text"  # the session pins make this ISO format in UTC
     return f"{name}::int" if isinstance(column.type, Boolean) else value_sql(column)
 
 
 def key_literal(column: Column, value: KeyValue) -> str:
-    """A literal of a key's value, for a comparison with its column."""
+    """The literal of a key value, to compare with its column."""
     if isinstance(column.value_type, Array | Json):
         raise SchemaError(
             f"{column.native.type} cannot be a key",
@@ -67,10 +67,10 @@ def chunk_predicate(table: Table, lo: Key | None, hi: Key | None) -> str:
 
 
 def key_predicate(table: Table, keys: Iterable[str]) -> str:
-    """Condition: the rows of these key texts (FALSE for none), in a form that uses the key's index.
+    """Condition for the rows with these key texts (FALSE for no keys), in a form that uses the key's index.
 
-    A type that takes different values as equal (citext, numeric of another scale) can find more: the rows' own key texts
-    tell.
+    With a type that treats different texts as equal (citext, numeric with another scale) it can find other rows too, so
+    check each row's key text.
     """
     columns = table.key_columns
     found = [

@@ -1,8 +1,8 @@
-"""PostgreSQL's types: what each is elsewhere, and the SQL by which its values are read and kept apart.
+"""PostgreSQL's types: the logical type of each, and the SQL that reads and distinguishes its values.
 
-Everything here is text for PostgreSQL; nothing is executed. A value that its logical type cannot hold (a date of infinity,
-a numeric that is NaN, an array of two dimensions) is refused where it stands: the statement that reads it fails with an
-error that names column and value, because NULL or a nearby value would be a silent difference.
+This module only writes SQL for PostgreSQL; it executes nothing. If the logical type cannot hold a value (an infinite
+date, a numeric NaN, an array of two dimensions), the statement that reads it fails with an error that shows column and
+value. Returning NULL or a nearby value instead would be a silent difference.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 WORDS: Final = "postgres"
 _MONEY: Final = Decimal(19, 2)
-_NUMBERED_BITS: Final = 64  # a bit(n) with more is text
+_NUMBERED_BITS: Final = 64  # a bit(n) with more bits is text
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
 
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """One row: what a type is elsewhere, and its value in the form of its logical type over the quoted column `c`.
+    """One row of the type table: the logical type, and SQL over the quoted column `c` for a value in that type's form.
 
-    The form is the one that the canonical text and the readers are made of: text for Text and Uuid, numbers for numbers
-    and bits, microseconds (bigint) for times, days (integer) for dates, bytea for Bytes.
+    The canonical text and the readers use this form: text for Text and Uuid, numbers for numbers and bits, microseconds
+    (bigint) for times, days (integer) for dates, bytea for Bytes.
     """
 
     logical: Callable[[PgColumn], LogicalType]
@@ -64,7 +64,7 @@ def _form(form: str) -> Callable[[str, LogicalType], str]:
 
 
 def _numeric(column: PgColumn) -> LogicalType:
-    """Without a modifier each value has a scale of its own: only text holds that exactly."""
+    """Text without a modifier: then each value has its own scale, which only text holds exactly."""
     digits = column.digits
     if digits is None:
         return Text()
@@ -84,18 +84,18 @@ def _bit(column: PgColumn) -> LogicalType:
 def _bit_value(c: str, kind: LogicalType) -> str:
     if isinstance(kind, Text):
         return f"{c}::text"
-    number = f"{c}::bigint"  # of 64 bits the first is taken for a sign
+    number = f"{c}::bigint"  # the first of 64 bits becomes the sign
     wide = isinstance(kind, Bits) and kind.size == _NUMBERED_BITS
     return f"({number}::numeric + CASE WHEN {number} < 0 THEN 18446744073709551616 ELSE 0 END)" if wide else number
 
 
 def _text_value(c: str, _kind: LogicalType) -> str:
-    # of char(n) the cast takes the blanks away that it is filled up with; they say nothing there
+    # the cast removes the blanks that pad a char(n); they have no meaning
     return f"{c}::text"
 
 
 def _printed(c: str, _kind: LogicalType) -> str:
-    """What the type's output function writes: the cast of an inet adds a netmask."""
+    """The text of the type's output function, because a cast of an inet would add a netmask."""
     return f"CASE WHEN {c} IS NOT NULL THEN pg_catalog.concat({c}) END"
 
 
@@ -112,7 +112,7 @@ def _micros(c: str, _kind: LogicalType) -> str:
 _TEXT: Final = PgType(_is(Text()), _text_value)
 _PRINTED: Final = PgType(_is(Text()), _printed)
 
-# pg_type.typname of types in pg_catalog, or of extensions that are known by their name
+# pg_type.typname of types in pg_catalog, or of extension types that are recognised by name
 _TYPES: Final[dict[str, PgType]] = {
     "int2": PgType(_is(Integer(16)), _form("{c}")),
     "int4": PgType(_is(Integer(32)), _form("{c}")),
@@ -133,7 +133,7 @@ _TYPES: Final[dict[str, PgType]] = {
     "interval": PgType(_is(Text()), _interval),
     "bytea": PgType(_is(Bytes(long=True)), _form("{c}")),
     "uuid": PgType(_is(Uuid()), _form("{c}::text")),
-    # the server prints a document the same way wherever it is read, its events included: its text is comparable
+    # the server prints a document in the same way everywhere, also in events, so its text can be compared
     "json": _TEXT,
     "jsonb": _TEXT,
     "hstore": PgType(_is(Json()), _form("{c}::json::text")),
@@ -151,7 +151,7 @@ _OF_EXTENSIONS: Final = frozenset({"hstore", "citext", "ltree"})
 
 
 def row_of(name: str, schema: str, kind: str) -> PgType | None:
-    """The row of a type; None for one whose values cannot be carried. `kind`: pg_type.typtype."""
+    """The row of a type; None if its values cannot be mirrored. `kind`: pg_type.typtype."""
     if kind == "e":
         return _TEXT
     known = schema == "pg_catalog" or name in _OF_EXTENSIONS
@@ -159,7 +159,7 @@ def row_of(name: str, schema: str, kind: str) -> PgType | None:
 
 
 def logical_type(column: PgColumn) -> LogicalType:
-    """What a column is elsewhere; Unsupported for composites, geometry, and types of extensions that are not known."""
+    """A column's logical type; Unsupported for composites, geometry, and unknown types of extensions."""
     if column.element:
         row = row_of(column.element, column.element_schema, column.element_kind)
         of = Unsupported() if row is None else row.logical(column)
@@ -169,7 +169,7 @@ def logical_type(column: PgColumn) -> LogicalType:
 
 
 def column_of(column: PgColumn) -> Column:
-    """The column as everybody else sees it; its words are all that decides what a value is, or where it comes from."""
+    """The neutral form of a column; its native terms hold everything that decides what its values are or come from."""
     words: dict[str, Any] = {
         "type": column.type,
         "type_schema": column.type_schema,
@@ -188,14 +188,14 @@ def column_of(column: PgColumn) -> Column:
 
 
 def table_of(table: PgTable) -> Table:
-    """The table as everybody else sees it: without generated columns, which the log does not carry."""
+    """The neutral form of a table: without generated columns, which the log does not hold."""
     columns = tuple(column_of(column) for column in table.columns if not column.generated)
     return Table(table.schema, table.name, columns, table.key)
 
 
 @lru_cache(maxsize=10_000)
 def words_of(native: NativeColumn) -> dict[str, Any]:
-    """PostgreSQL's words of a column, see `column_of`; SchemaError for a column of another kind of source."""
+    """PostgreSQL's terms of a column, as `column_of` stored them. SchemaError for one of another kind of source."""
     if native.source != WORDS:
         raise SchemaError(f"{native.type} is a type of {native.source}, and is read as one of PostgreSQL's")
     return dict(native.words)
@@ -204,7 +204,7 @@ def words_of(native: NativeColumn) -> dict[str, Any]:
 def value_sql(column: Column, c: str = "") -> str:
     """PostgreSQL expression: the column's value in the form of its logical type (see PgType); NULL exactly for NULL.
 
-    Raises SchemaError for a type that cannot be carried.
+    Raises SchemaError for a type that cannot be mirrored.
     """
     name = c or quote_ident(column.name)
     kind, words = column.value_type, words_of(column.native)
@@ -214,7 +214,7 @@ def value_sql(column: Column, c: str = "") -> str:
 
 
 def element_sql(column: Column, c: str) -> str:
-    """The same of one element `c` of an array column."""
+    """Like `value_sql`, for one element `c` of an array column."""
     kind, words = column.value_type, words_of(column.native)
     if not isinstance(kind, Array):
         raise SchemaError(f"{column.native.type} is no array", where=f"column {column.name}")
@@ -232,9 +232,9 @@ def value_of(name: str, schema: str, type_kind: str, kind: LogicalType, c: str) 
 
 
 def guarded(column: Column, condition: str, value: str, why: str) -> str:
-    """`value`, unless `condition` holds: then the statement fails, and its message says `why` and names the column.
+    """`value`, but if `condition` is true the statement fails with a message of column, `why` and value.
 
-    PostgreSQL has no function that raises: a text that is no number, cast to one, says itself in the error.
+    PostgreSQL has no function that raises, so we cast the message to a number: the error quotes it.
     """
     said = text_literal(f"column {column.name} of type {column.native.type} {why}: ")
     refusal = f"pg_catalog.concat({said}, {quote_ident(column.name)})::int"
@@ -242,7 +242,7 @@ def guarded(column: Column, condition: str, value: str, why: str) -> str:
 
 
 def out_of_range(column: Column, c: str) -> str:
-    """Condition: a date or time that the logical type cannot hold, infinity included; "" for other types."""
+    """Condition for dates and times that the logical type cannot hold, infinity included; "" for other types."""
     if isinstance(column.type, Date):
         return f"{c} NOT BETWEEN DATE '{_FIRST}' AND DATE '{_LAST}'"
     if isinstance(column.type, LocalDateTime):

@@ -1,8 +1,8 @@
-"""Which transactions a read view shows: the server's own snapshot, `xmin:xmax:xip,…`, as a value.
+"""The transactions that a read view shows: the server's own snapshot, `xmin:xmax:xip,…`, as a value.
 
-A transaction is shown whole or not at all, and every event names its transaction. So a view says of each change whether it
-holds it, exactly, whatever place of the log the change stands at: the places of one transaction may lie on both sides of a
-position in the log, and the transaction is committed on one.
+A view shows a transaction completely or not at all, and every event names its transaction. So the view decides exactly,
+for each change, whether it holds that change. The change's place in the log does not decide this: a transaction can
+have changes on both sides of a log position, and commits on one side.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.postgres.position import postgres_position
 
-# Whose numbering orders changes: a pipeline reads one database, and its events do not say of which server they are.
+# The origin of the numbers that order changes. One name is enough: a pipeline reads one database, and its events do not
+# name their server.
 ORIGIN: Final = "postgres"
 _FORM: Final = re.compile(r"(\d+):(\d+):((?:\d+(?:,\d+)*)?)")
 _XIDS: Final = 1 << 32  # events name a transaction by its last 32 bits
@@ -26,21 +27,21 @@ _FIRST_XID: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """A snapshot: shown is every transaction before `end` but those in `open`. Numbers of 64 bits."""
+    """A snapshot: it shows every transaction before `end` except those in `open`. Numbers have 64 bits."""
 
     end: int
     open: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Visible:
-        """Read pg_current_snapshot(). Raises PositionError."""
+        """Parse the text of pg_current_snapshot(). Raises PositionError."""
         match = _FORM.fullmatch(text)
         if match is None:
             raise PositionError(f"{text!r} is not a snapshot", todo="Expected one like 795:799:795,797.")
         return cls(int(match[2]), tuple(sorted(int(xid) for xid in match[3].split(",") if xid)))
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """(first, last) of the numbers that are shown, as events write them, for the 2^31 transactions before `end`."""
+        """(first, last) of the visible numbers, as events write them, for the 2^31 transactions before `end`."""
         first = max(_FIRST_XID, self.end - _XIDS // 2)
         for last in (*(xid - 1 for xid in self.open if xid >= first), self.end - 1):
             if first <= last:
@@ -49,12 +50,12 @@ class Visible:
 
 
 def _low_bits(first: int, last: int) -> Iterator[tuple[int, int]]:
-    """The same span by the last 32 bits: two where the numbering begins anew in between."""
+    """The span by its last 32 bits: two spans if these bits wrap around in between."""
     low, high = first % _XIDS, last % _XIDS
     yield from ((low, high),) if low <= high else ((low, _XIDS - 1), (_FIRST_XID, high))
 
 
 def covered(watermark: Watermark | None) -> Covered:
-    """The changes whose transactions were visible when W was taken; of a W that does not say, none."""
+    """The changes whose transactions were visible when W was taken; none if W has no snapshot."""
     shown = "" if watermark is None else postgres_position(watermark.position).snapshot
     return Covered(numbers={ORIGIN: tuple(Visible.parse(shown).spans())}) if shown else Covered()

@@ -40,7 +40,7 @@ class KafkaTransport:
         return type(self)(self.endpoint.limited(limits))
 
     def reach(self) -> None:
-        """Ask the brokers which they are. Raises TransportError if none answers."""
+        """Ask for the list of brokers. Raises TransportError if none answers."""
         with admin(self.endpoint) as client, explaining(self.where, "describe the cluster"):
             client.describe_cluster()
 
@@ -48,7 +48,7 @@ class KafkaTransport:
         """Id and, per partition, first and next offset of each topic; topics that do not exist are absent.
 
         The id is Kafka's own text form ("" from brokers before 2.8). The ends are read between two equal
-        reads of the ids, so they belong to the topic named. Raises TransportError.
+        reads of the ids, so they belong to the topic with that id. Raises TransportError.
         """
         wanted = sorted(set(names))
         if not wanted:
@@ -72,7 +72,7 @@ class KafkaTransport:
         return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
 
     def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> dict[str, dict[int, int | None]]:
-        """Topic → partition → the first offset that is not older than `at_ms` (epoch); None: all records are older.
+        """Topic → partition → offset of the first record not older than `at_ms` (epoch); None: all records are older.
 
         Raises TransportError.
         """
@@ -89,7 +89,7 @@ class KafkaTransport:
         return offsets
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Topic → its settings, of topics that exist. Raises TransportError."""
+        """Topic → its settings, for existing topics. Raises TransportError."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
         wanted = sorted(set(names))
@@ -107,9 +107,9 @@ class KafkaTransport:
             return list(client.list_topics())
 
     def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]:
-        """Write one record and wait until it stands; returns its partition and offset. None: Kafka's own partitioning.
+        """Write one record, wait for its acknowledgement, and return its partition and offset.
 
-        Raises TransportError.
+        `partition` None: Kafka's own partitioning. Raises TransportError.
         """
         with producer(self.endpoint) as client, explaining(self.where, f"write to {topic}"):
             sent = client.send(topic, key=key, value=value, partition=partition)
@@ -120,15 +120,15 @@ class KafkaTransport:
     def records(self, topic: str, ranges: Mapping[int, tuple[int, int]] | None = None) -> list[Record]:
         """The committed records, in order within a partition: all, or those in `ranges` (partition → first offset, end).
 
-        For small topics. Raises TransportError: no such topic, or the ends are not reached in time.
+        For small topics. Raises TransportError if there is no such topic or the ends are not reached in time.
         """
         return read_all(self.endpoint, topic, ranges)
 
     def history_records(self, topic: str) -> list[dict[str, Any]]:
         """All records of a schema history topic, oldest first.
 
-        Raises TransportError: no such topic, several partitions (its order would be undefined), or a record that is
-        not history.
+        Raises TransportError if there is no such topic, if it has several partitions (their order would be undefined),
+        or if a record is not schema history.
         """
         records = read_all(self.endpoint, topic)
         if len({record.partition for record in records}) > 1:
@@ -160,7 +160,7 @@ def _foreign(offset: int, where: str) -> TransportError:
 
 
 def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:
-    """Topic → (id, partitions) of those that exist."""
+    """Topic → (id, partitions), for existing topics."""
     topics_by_name: dict[str, tuple[str, list[int]]] = {}
     for topic in client.describe_topics(names):
         if topic["error_code"] == _MISSING:
@@ -187,7 +187,7 @@ def _topic_id(ident: Any) -> str:
 
 
 def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[str, dict[int, tuple[int, int]]]:
-    """First offsets before next offsets, so that begin <= end however fast retention runs."""
+    """Reads first offsets before next offsets, so that begin <= end however fast retention runs."""
     from kafka import OffsetSpec, TopicPartition
 
     parts = [TopicPartition(name, p) for name, (_, numbers) in described.items() for p in numbers]
@@ -200,7 +200,7 @@ def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[s
 
 
 def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], where: str) -> dict[str, Compaction]:
-    """Of the topics that are compacted: since when, and from which offset on, their tombstones are all there."""
+    """For each compacted topic: the time, and the offsets, from which on all tombstones are still there."""
     from kafka import TopicPartition
 
     now, times = int(time.time() * 1000), {}
@@ -215,13 +215,13 @@ def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], wh
 
 
 def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
-    """Topic → its cleanup.policy, and its delete.retention.ms."""
+    """Topic → its cleanup.policy and delete.retention.ms."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
     wanted = {"cleanup.policy": None, "delete.retention.ms": None}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(wanted)) for name in names]
     described = client.describe_configs(resources, config_filter="all").get("topic", {}) if resources else {}
-    # a refusal comes as a topic without settings, and not as an error
+    # a refusal shows as a topic without settings, not as an error
     if bare := sorted(name for name, settings in described.items() if not wanted.keys() <= settings.keys()):
         raise TransportError(
             f"the settings of topic {bare[0]} cannot be read",

@@ -1,4 +1,4 @@
-"""What Kafka's brokers and clients say to a connector that writes to them."""
+"""Error messages of Kafka's brokers and clients, as a connector that writes to them reports them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ KAFKA = Need(
     "org/apache/spark/sql/kafka010/KafkaSourceProvider.class",
     Of.SCALA,
 )
-# what the Kafka source itself needs
+# needed by the Kafka source itself
 OF_KAFKA = (
     Need(
         "spark-token-provider-kafka-0-10",

@@ -1,4 +1,4 @@
-"""The rows of the diagnosis that are about Kafka's topics."""
+"""The problems that a diagnosis can find in Kafka's topics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_cdc.transports.kafka.error_texts import TEXTS
 
 
 def compacted_keyless(case: AnyCase) -> Evidence | None:
-    """A table without a key behind a compacted topic: the broker refuses its events, and the connector's task dies."""
+    """A table without a key has a compacted topic: the broker rejects its events, and the connector's task dies."""
     transport = transport_of(case.seen)
     if transport is None:
         return None
@@ -23,7 +23,7 @@ def compacted_keyless(case: AnyCase) -> Evidence | None:
 
 
 def transport_replaced(case: AnyCase) -> Evidence | None:
-    """A topic is another one than the sink was applied from: other id, other partitions, or shorter than the stamp."""
+    """A topic is not the one that was applied to the sink: other id, other partitions, or it ends before the stamp."""
     transport = transport_of(case.seen)
     if transport is None:
         return None
@@ -58,7 +58,7 @@ def _compacted_keyless(case: AnyCase, transport: TransportFacts) -> Iterator[tup
 
 
 def _forgotten_deletes(case: AnyCase, transport: TransportFacts) -> Iterator[tuple[str, str]]:
-    """Compacted topics with more to apply, whose deletes may have been removed since the last was applied (INV 17)."""
+    """Compacted topics with more to apply, whose deletes may have been removed since the last apply (INV 17)."""
     now = datetime.fromisoformat(case.seen.taken_at).timestamp()
     for facts in (tables_of(case.seen) or {}).values():
         if facts.stamp is None or facts.stamped_at is None:
@@ -80,7 +80,7 @@ def _stamps(case: AnyCase) -> tuple[Stamp, ...]:
 
 
 def _stamped(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, int, int, TopicState]]:
-    """Topic, partition and next offset of a stamp, for topics that are still the same."""
+    """Topic, partition and next offset from a stamp, for topics that are still the same."""
     for topic, offsets in stamp.offsets.items():
         state = transport.topics.get(topic)
         if state is not None and offsets.is_of(state.id) is not False:
@@ -94,7 +94,7 @@ def _replaced(stamp: Stamp, transport: TransportFacts) -> Iterator[tuple[str, st
         if state is None:
             if topic in transport.of_table.values() and any(offsets.next.values()):
                 yield topic, "it was applied from, and no longer exists"
-        elif offsets.is_of(state.id) is False:  # brokers before 2.8 give no id: apply looks closer
+        elif offsets.is_of(state.id) is False:  # brokers before 2.8 give no id: apply checks by the records
             yield topic, f"its id is {state.id}, it was applied from {offsets.topic_id}"
         elif len(state.partitions) != len(offsets.next):
             yield topic, f"{len(state.partitions)} partitions, it was applied from {len(offsets.next)}"

@@ -1,4 +1,4 @@
-"""What pipelines.yaml says of Kafka."""
+"""The settings of Kafka in pipelines.yaml."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
 
 def keys(name: str, _answers: Answers) -> Sequence[Key]:
-    """What stands below `transport`."""
+    """The keys under `transport`."""
     return (Key("conn_id", f"{name}_kafka"),)
 
 
 def connections(name: str, answers: Answers) -> Sequence[NewConnection]:
-    """The brokers'."""
+    """The brokers' connection."""
     extra = json.dumps({"bootstrap.servers": answers["kafka"]})
     return (NewConnection(f"{name}_kafka", "cdc_kafka", extra=extra),)
 

@@ -1,4 +1,4 @@
-"""Kafka clients with bounded timeouts, whose failures are TransportErrors without secrets."""
+"""Kafka clients with bounded timeouts. Their failures become TransportErrors without secrets."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def explaining(where: str, doing: str) -> Iterator[None]:
 
 @contextmanager
 def admin(endpoint: KafkaEndpoint) -> Iterator[Any]:
-    """An admin client, closed at the end. Raises TransportError saying why no broker could be used."""
+    """An admin client, closed at the end. Raises TransportError that says why no broker could be used."""
     client = _reach(endpoint)
     try:
         yield client
@@ -117,10 +117,10 @@ def admin(endpoint: KafkaEndpoint) -> Iterator[Any]:
 
 
 def _reach(endpoint: KafkaEndpoint) -> Any:
-    """Make an admin client, which connects at once.
+    """Create an admin client, which connects at once.
 
-    kafka-python only says that time ran out; the reason (refused, certificate, login) goes to its log, and
-    a client that failed keeps its thread and sockets. Both are made good here.
+    On failure kafka-python only reports a timeout: the reason (refused, certificate, login) goes to its log, and the
+    client keeps its thread and sockets. Here the reason goes into the error, and the thread and sockets are freed.
     """
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
@@ -153,7 +153,7 @@ class _Heard(logging.Handler):
 
 
 def _give_up(client: Any) -> int | None:
-    """Free what a client that never connected holds; the id of its thread."""
+    """Free the resources of a client that never connected; returns the id of its thread."""
     net = getattr(client, "_net", None)
     thread = getattr(getattr(net, "_io_thread", None), "ident", None)
     for part, end in ((getattr(client, "_client", None), "close"), (net, "stop")):
@@ -177,10 +177,10 @@ def producer(endpoint: KafkaEndpoint) -> Iterator[Any]:
 
 
 def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int, int]] | None = None) -> list[Record]:
-    """Every committed record of a topic in order within a partition, up to the ends it has now.
+    """Every committed record of a topic, up to its current ends, in order within each partition.
 
-    `ranges` (partition → first offset, end) asks for a part of it. For small topics (offsets, schema history and
-    changes). Raises TransportError: no such topic, or the ends are not reached within the endpoint's timeout.
+    `ranges` (partition → first offset, end) selects a part of it. For small topics (offsets, schema history and
+    changes). Raises TransportError if there is no such topic or the ends are not reached within its timeout.
     """
     from kafka import KafkaConsumer, TopicPartition
 
@@ -188,7 +188,7 @@ def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int
     with explaining(where, "read the topic"):
         numbers = _partitions(endpoint, topic, where) if ranges is None else list(ranges)
         partitions = [TopicPartition(topic, number) for number in numbers]
-        # exactly-once workers write in transactions: what was aborted was never there
+        # exactly-once workers write in transactions; aborted records must not be read
         consumer = KafkaConsumer(
             **_options(endpoint),
             isolation_level="read_committed",
@@ -228,7 +228,7 @@ def _drain(consumer: Any, ends: Mapping[Any, int], deadline: float, where: str) 
 
 
 def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
-    # at DEBUG it writes its whole configuration, password included
+    # at DEBUG level it logs its whole configuration, including the password
     logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
     ms = int(endpoint.timeout * 1000)
     options = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
@@ -243,7 +243,7 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     }
 
 
-# Words in kafka-python's reasons → what to do; the first that fits.
+# Words in kafka-python's reasons → what to do; the first match counts.
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
     (("Authorization",), "Grant the user access to it."),

@@ -5,14 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import stack
+from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
+from tests.integration.mariadb.recovered import Followed
 from tests.integration.mariadb.support import endpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture
@@ -52,3 +58,26 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
     folder = tmp_path_factory.mktemp("connected") / "stack"
     with stack.start(folder, ("kafka", "connect", "mysql"), mysql_settings=[settings]) as started:
         yield started
+
+
+@pytest.fixture
+def followed(
+    running: stack.Stack,
+    spark: SparkSession,
+    lake_properties: dict[str, str],
+    databases: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Followed]:
+    server, broker, worker = running.mysql["mariadb"], running.kafka, running.connect
+    assert broker is not None
+    assert worker is not None
+    name = databases(server, "r")
+    lake = Lake("lake", lake_properties)
+    made = Followed(server, spark, lake, broker.bootstrap, worker.url, tmp_path, name, ("orders", "events"))
+    made.execute(
+        "CREATE TABLE orders (id BIGINT PRIMARY KEY, v VARCHAR(40) CHARACTER SET utf8mb4, total DECIMAL(12,2),"
+        " at DATETIME(6), day DATE, seen TIMESTAMP(3) NULL, note TEXT, raw VARBINARY(9), share DOUBLE)",
+        "CREATE TABLE events (n INT, t VARCHAR(9))",
+    )
+    yield made
+    worker.call("DELETE", f"/connectors/{name}")

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from stack.mysql import MySqlServer
 
 
+# the columns of the two tables that the fixture `followed` makes, and a row of the first
+ORDERS = ("id", "v", "total", "at", "day", "seen", "note", "raw", "share")
+EVENTS = ("n", "t")
+ROW = (
+    "{0}, CONCAT('ü|', {0}), {0} + 0.25, TIMESTAMP'2026-01-02 03:04:05.000006' + INTERVAL {0} SECOND,"
+    " DATE'2026-01-01' + INTERVAL {0} DAY, TIMESTAMP'2026-10-25 00:30:00.5' + INTERVAL {0} MINUTE,"
+    " REPEAT('long', 10), X'00ff', {0} / 3e0"
+)
+
+
 @dataclass(slots=True)
 class Followed(FollowedDatabase):
     """Tables of one database of the server."""

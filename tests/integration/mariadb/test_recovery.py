@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import pytest
 
-import stack
-from airflow_cdc.sinks.iceberg.client import Lake
-from tests.integration.mariadb.recovered import Followed, writing
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.integration.mariadb.recovered import EVENTS, ORDERS, ROW, Followed, writing
 
 pytestmark = [
     pytest.mark.slow,  # its server comes from Debian's packages, which not every machine can fetch
@@ -21,37 +12,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning"),
 ]
 
-ORDERS = ("id", "v", "total", "at", "day", "seen", "note", "raw", "share")
-EVENTS = ("n", "t")
-ROW = (
-    "{0}, CONCAT('ü|', {0}), {0} + 0.25, TIMESTAMP'2026-01-02 03:04:05.000006' + INTERVAL {0} SECOND,"
-    " DATE'2026-01-01' + INTERVAL {0} DAY, TIMESTAMP'2026-10-25 00:30:00.5' + INTERVAL {0} MINUTE,"
-    " REPEAT('long', 10), X'00ff', {0} / 3e0"
-)
 PURGED = "Could not find GTID state requested by slave in any binlog files"
-
-
-@pytest.fixture
-def followed(
-    running: stack.Stack,
-    spark: SparkSession,
-    lake_properties: dict[str, str],
-    databases: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Followed]:
-    server, broker, worker = running.mysql["mariadb"], running.kafka, running.connect
-    assert broker is not None
-    assert worker is not None
-    name = databases(server, "r")
-    lake = Lake("lake", lake_properties)
-    made = Followed(server, spark, lake, broker.bootstrap, worker.url, tmp_path, name, ("orders", "events"))
-    made.execute(
-        "CREATE TABLE orders (id BIGINT PRIMARY KEY, v VARCHAR(40) CHARACTER SET utf8mb4, total DECIMAL(12,2),"
-        " at DATETIME(6), day DATE, seen TIMESTAMP(3) NULL, note TEXT, raw VARBINARY(9), share DOUBLE)",
-        "CREATE TABLE events (n INT, t VARCHAR(9))",
-    )
-    yield made
-    worker.call("DELETE", f"/connectors/{name}")
 
 
 def equal(followed: Followed) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import stack
+from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session
 from stack.postgres import PostgresServer, PostgresSettings
+from tests.integration.postgres.recovered import Followed
 from tests.integration.postgres.support import endpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 NAMES = {"15": "pg15", "17": "pg17", "18": "postgres"}
 
@@ -49,3 +56,41 @@ def at(server: PostgresServer, database: str) -> PostgresEndpoint:
 def session(at: PostgresEndpoint) -> Iterator[Session]:
     with open_session(at) as opened:
         yield opened
+
+
+@pytest.fixture
+def lake(lake_properties: dict[str, str]) -> Lake:
+    return Lake("lake", lake_properties)
+
+
+@pytest.fixture(scope="package")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
+    """A stack of its own: only where PostgreSQL is asked for does the worker have its connector."""
+    with stack.start(tmp_path_factory.mktemp("recovery") / "stack", ("kafka", "connect", "postgres")) as started:
+        yield started
+
+
+@pytest.fixture
+def followed(running: stack.Stack, spark: SparkSession, lake: Lake, tmp_path: Path) -> Iterator[Followed]:
+    newest, broker, worker = running.postgres["postgres"], running.kafka, running.connect
+    assert broker is not None
+    assert worker is not None
+    name = f"r_{uuid.uuid4().hex[:8]}"
+    newest.execute(f"CREATE DATABASE {name}")
+    newest.execute(
+        "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO cdc, debezium",
+        "CREATE TABLE public.orders (id bigint PRIMARY KEY, v text, total numeric(12,2), at timestamp, day date,"
+        " seen timestamptz, ok boolean, note text, raw bytea, tags text[], share double precision)",
+        "ALTER TABLE public.orders ALTER note SET STORAGE EXTERNAL",
+        "CREATE TABLE public.events (n int, t text)",
+        "ALTER TABLE public.events REPLICA IDENTITY FULL",
+        f"CREATE PUBLICATION {name} FOR TABLE public.orders, public.events",
+        dbname=name,
+    )
+    made = Followed(newest, spark, lake, broker.bootstrap, worker.url, tmp_path, name, ("orders", "events"))
+    yield made
+    worker.call("DELETE", f"/connectors/{name}")
+    slots = (
+        f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{name}' AND NOT active"
+    )
+    newest.execute(slots)

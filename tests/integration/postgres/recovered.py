@@ -16,6 +16,20 @@ from airflow_cdc.sources.postgres.settings import PostgresSettings
 from tests.integration.postgres.support import connector_config, endpoint
 from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
 
+# the columns of the two tables that the fixture `followed` makes, and a row of the first
+ORDERS = ("id", "v", "total", "at", "day", "seen", "ok", "note", "raw", "tags", "share")
+EVENTS = ("n", "t")
+MODES = {
+    "decimal.handling.mode": "string",
+    "provide.transaction.metadata": "true",
+    "skipped.operations": "none",
+}
+ROW = (
+    "{0}, 'v' || {0}, {0} + 0.25, TIMESTAMP '2026-01-02 03:04:05.000006' + {0} * INTERVAL '1 s', DATE '2026-01-01' + {0},"
+    " TIMESTAMPTZ '2026-01-02 03:04:05.5+02', {0} % 2 = 0, CASE WHEN {0} <= 20 THEN repeat('long', 1000) ELSE 'short' END, '\\x00ff'::bytea,"
+    " ARRAY['a', NULL, 'b|' || {0}], {0}::float8 / 3"
+)
+
 
 @dataclass(slots=True)
 class Followed(FollowedDatabase):
@@ -33,6 +47,11 @@ class Followed(FollowedDatabase):
 
     def follow(self, settings: Mapping[str, str]) -> None:
         """Start the connector on the empty tables, and stamp their mirrors at the beginning of their topics."""
+        self.connect(settings)
+        self.mirror("public")
+
+    def connect(self, settings: Mapping[str, str]) -> None:
+        """Start the connector; nothing is mirrored."""
         name = self.database
         own = {
             "snapshot.mode": "no_data",
@@ -42,7 +61,6 @@ class Followed(FollowedDatabase):
         tables = [f"public.{table}" for table in self.tables]
         self.connector.create(name, {**connector_config(self.server, name, name, tables), **own, **settings})
         poll_until(lambda: self._active() or None, timeout=SECONDS, what="the connector to read its slot")
-        self.mirror("public")
 
     def _active(self) -> bool:
         slot = self.source.facts().slot

@@ -2,74 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import pytest
 
-import stack
-from airflow_cdc.sinks.iceberg.client import Lake
-from tests.integration.postgres.recovered import Followed, writing
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+from tests.integration.postgres.recovered import EVENTS, MODES, ORDERS, ROW, Followed, writing
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
-
-ORDERS = ("id", "v", "total", "at", "day", "seen", "ok", "note", "raw", "tags", "share")
-EVENTS = ("n", "t")
-MODES = {
-    "decimal.handling.mode": "string",
-    "provide.transaction.metadata": "true",
-    "skipped.operations": "none",
-}
-ROW = (
-    "{0}, 'v' || {0}, {0} + 0.25, TIMESTAMP '2026-01-02 03:04:05.000006' + {0} * INTERVAL '1 s', DATE '2026-01-01' + {0},"
-    " TIMESTAMPTZ '2026-01-02 03:04:05.5+02', {0} % 2 = 0, CASE WHEN {0} <= 20 THEN repeat('long', 1000) ELSE 'short' END, '\\x00ff'::bytea,"
-    " ARRAY['a', NULL, 'b|' || {0}], {0}::float8 / 3"
-)
-
-
-@pytest.fixture
-def lake(lake_properties: dict[str, str]) -> Lake:
-    return Lake("lake", lake_properties)
-
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
-    """A stack of its own: only where PostgreSQL is asked for does the worker have its connector."""
-    with stack.start(tmp_path_factory.mktemp("recovery") / "stack", ("kafka", "connect", "postgres")) as started:
-        yield started
-
-
-@pytest.fixture
-def followed(running: stack.Stack, spark: SparkSession, lake: Lake, tmp_path: Path) -> Iterator[Followed]:
-    newest, broker, worker = running.postgres["postgres"], running.kafka, running.connect
-    assert broker is not None
-    assert worker is not None
-    name = f"r_{uuid.uuid4().hex[:8]}"
-    newest.execute(f"CREATE DATABASE {name}")
-    newest.execute(
-        "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO cdc, debezium",
-        "CREATE TABLE public.orders (id bigint PRIMARY KEY, v text, total numeric(12,2), at timestamp, day date,"
-        " seen timestamptz, ok boolean, note text, raw bytea, tags text[], share double precision)",
-        "ALTER TABLE public.orders ALTER note SET STORAGE EXTERNAL",
-        "CREATE TABLE public.events (n int, t text)",
-        "ALTER TABLE public.events REPLICA IDENTITY FULL",
-        f"CREATE PUBLICATION {name} FOR TABLE public.orders, public.events",
-        dbname=name,
-    )
-    made = Followed(newest, spark, lake, broker.bootstrap, worker.url, tmp_path, name, ("orders", "events"))
-    yield made
-    worker.call("DELETE", f"/connectors/{name}")
-    slots = (
-        f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{name}' AND NOT active"
-    )
-    newest.execute(slots)
 
 
 def equal(followed: Followed) -> None:
@@ -91,6 +29,18 @@ def test_a_dropped_slot_is_recovered(followed: Followed) -> None:
     )
     done = followed.recover("rec-1")
     assert done["decision"]["diagnosis"]["code"] == "SLOT_MISSING"
+    assert done["verify"]["verdict"] == "MATCH"
+    equal(followed)
+
+
+def test_the_first_copy_of_a_quiet_source_waits_for_no_change(followed: Followed) -> None:
+    """Its slot and its offset are good and are kept: what shows that the connector reads on is the mark behind W."""
+    followed.execute(f"INSERT INTO public.orders SELECT {ROW.format('i')} FROM generate_series(30, 60) i")
+    followed.connect(MODES)
+    followed.execute("INSERT INTO public.events VALUES (1, 'a'), (1, 'a')")  # so that there is an offset
+    followed.wait_read()
+    done = followed.recover("rec-1")
+    assert done["decision"]["diagnosis"]["code"] == "NEW_PIPELINE"
     assert done["verify"]["verdict"] == "MATCH"
     equal(followed)
 

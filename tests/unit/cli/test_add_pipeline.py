@@ -17,6 +17,7 @@ from sqlalchemy import delete, select
 from airflow_cdc.cli import add_pipeline as added
 from airflow_cdc.cli import commands, definition
 from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.canal.settings import CanalSettings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.pipeline import SourceSpec
 from airflow_cdc.sources.mariadb.settings import MariaDbSettings
@@ -127,7 +128,7 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
     registry: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said: Any = iter(["", "", "db:1", "", "bank.moves", "", "bank", "", "", "", ""])
+    said: Any = iter(["", "", "", "db:1", "", "bank.moves", "", "bank", "", "", "", ""])
     asked: list[str] = []
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
 
@@ -137,8 +138,9 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
 
     monkeypatch.setattr("builtins.input", answer)
     assert cdc("init", "--pipeline", "bank").status == 0
-    assert asked[:2] == [
+    assert asked[:3] == [
         "What the source is: mysql or mariadb or postgres [mysql]: ",
+        "What the connector is: debezium or canal [debezium]: ",
         "What the sink is: iceberg or none [iceberg]: ",
     ]
     made = load_registry(registry)["bank"]
@@ -179,6 +181,22 @@ def test_other_kinds_ask_their_own_questions(
     assert (own.host, own.port, own.schema) in {("pg", 5433, "crm"), ("maria", 3306, None)}
     assert ("cdc_control" in connections, "lake" in connections or "lake" in answer.out) == (bool(sink), not sink)
     assert "replicas" not in registry.read_text().partition("  crm:")[2]
+
+
+def test_a_connector_of_another_kind_asks_its_own_questions(
+    cdc: Callable[..., Answer], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_MYSQL_PASSWORD", "s3cret-other")
+    sink = ("--sink-kind", "none", "--control-file", "/var/cdc.db")
+    canal = ("--canal-zookeeper", "zk1:2181,zk2:2181", "--canal-destination", "d1", "--canal-status", "sh -c 'exit 3'")
+    answer = cdc("init", "--pipeline", "crm", "--mysql", "db", "--tables", "crm.people", *canal, *sink, "-o", "json")
+    assert answer.status == 0, answer.err
+    assert load_registry(registry)["crm"].connector == CanalSettings(
+        "canal", "crm_canal", "d1", "/opt/canal/conf", "systemctl start canal", "systemctl stop canal", "sh -c 'exit 3'",
+        "zookeeper",
+    )  # fmt: skip
+    connection = stored()["crm_canal"]
+    assert (connection.conn_type, connection.host) == ("canal", "zk1:2181,zk2:2181")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import tempfile
@@ -16,6 +17,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 
 from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
@@ -220,12 +222,18 @@ def carries_nulls(block: str) -> bool:
     return not ConnectorSettings.from_config({**own, **lines}).null_becomes_default
 
 
+def a_cursor(block: str) -> bool:
+    """A cursor of Canal that `airflow cdc offset set` would take."""
+    return CursorCodec().faults(json.loads(block)) == ()
+
+
 CHECKS: dict[str, Callable[[str], bool]] = {
     "console": console,
     "yaml": registry_part,
     "sql": statements,
     "text": lambda block: bool(block.strip()),
     "properties": carries_nulls,
+    "json": a_cursor,
 }
 BLOCKS = [
     (page.name, language, block)

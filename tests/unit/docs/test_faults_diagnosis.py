@@ -6,6 +6,7 @@ import pytest
 
 from airflow_cdc.kinds import problems_for
 from airflow_cdc.sources.postgres.problems import PROBLEMS
+from stack.versions import MARIADB, MYSQL_TESTED
 from tests.faults_diagnosis import cases_postgres
 from tests.faults_diagnosis.__main__ import ALL, existing
 from tests.faults_diagnosis.case import Case
@@ -32,7 +33,7 @@ def test_names_are_distinct(cases: tuple[Case, ...]) -> None:
     assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("series", ["8.0", "9.7", "mariadb"])
+@pytest.mark.parametrize("series", list(MYSQL_TESTED))
 def test_a_case_that_is_left_out_says_why(
     series: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,4 +42,4 @@ def test_a_case_that_is_left_out_says_why(
     left_out = [case for case in ALL if case not in there]
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(":")[0] for line in said] == [case.name for case in left_out]
-    assert bool(left_out) is (series == "mariadb")
+    assert bool(left_out) is (series in MARIADB)

@@ -23,10 +23,13 @@ def test_the_task_of_every_moment_is_killed_and_no_cell_stands_twice() -> None:
     assert len(set(CELLS)) == len(CELLS) >= 50
 
 
-def test_every_cell_of_postgresql_has_its_line() -> None:
+def test_every_cell_of_postgresql_has_its_line_and_ended_in_match() -> None:
     told = PAGE.read_text().split("### PostgreSQL", 1)[1]
+    evidence = (ROOT / "docs" / "evidence" / "kill-matrix-postgres.md").read_text()
     cells = matrix_postgres.CELLS
     lines = [f"| {cell.step}: {cell.moment} | {cell.fault} |" for cell in cells]
     assert [line for line in lines if line not in told] == []
+    seen = [f"| {cell.step} | {cell.moment} | {cell.fault} | MATCH |" for cell in cells]
+    assert [line for line in seen if line not in evidence] == []
     assert {cell.fault for cell in cells} == set(matrix_postgres.FAULTS)
     assert len(set(cells)) == len(cells) >= 12

@@ -12,6 +12,21 @@ from airflow_cdc.testing import OffsetCodecContract
 
 UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"
 Values = list[dict[str, Any]]
+
+
+def _cursor(file: str, position: int) -> dict[str, Any]:
+    """As Canal 1.1.7 writes it to meta.dat."""
+    place = {
+        "gtid": "",
+        "included": False,
+        "journalName": file,
+        "position": position,
+        "serverId": 1,
+        "timestamp": 1763715600000,
+    }
+    return {"identity": {"slaveId": -1, "sourceAddress": {"address": "localhost", "port": 3306}}, "postion": place}
+
+
 # a name of the case → connector, source, what the connector stored one after the other
 CASES: dict[str, tuple[str, str, Values]] = {
     "debezium/mysql": (
@@ -38,6 +53,11 @@ CASES: dict[str, tuple[str, str, Values]] = {
             {"file": "maria-bin.000002", "pos": 400, "gtids": "0-103-7", "ts_sec": 1763715600, "server_id": 103},
             {"file": "maria-bin.000002", "pos": 900, "gtids": "0-103-9", "ts_sec": 1763715601, "server_id": 103},
         ],
+    ),
+    "canal/mysql": (
+        "canal",
+        "mysql",
+        [_cursor("mysql-bin.000009", 900), _cursor("mysql-bin.000009", 931), _cursor("mysql-bin.1000000", 4)],
     ),
     "debezium/postgres": (
         "debezium",

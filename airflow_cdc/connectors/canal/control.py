@@ -1,0 +1,76 @@
+"""Starting and stopping a Canal server by its operator's own commands. Nothing is guessed: what is not known is an error."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
+from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.secrets import mask_text
+
+_RUNS: Final = 0
+_DOES_NOT_RUN: Final = 3  # of a service that is not running (LSB, systemctl is-active)
+_SHOWN: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """The commands `start`, `stop` and `status` of one server."""
+
+    endpoint: CanalEndpoint
+
+    def running(self) -> bool:
+        """Whether the server runs. Raises ConnectorError where `status` says neither yes nor no."""
+        code, said = self._run("status", self.endpoint.status, self.endpoint.timeout)
+        if code not in (_RUNS, _DOES_NOT_RUN):
+            raise self._failed(
+                "status", f"ended with {code}, which says neither that it runs (0) nor that not (3)", said
+            )
+        return code == _RUNS
+
+    def start(self, timeout: float) -> None:
+        """Run the command. Raises ConnectorError unless it ends with 0 in time."""
+        self._must("start", self.endpoint.start, timeout)
+
+    def stop(self, timeout: float) -> None:
+        """Run the command. Raises ConnectorError unless it ends with 0 in time; the server may still be ending."""
+        self._must("stop", self.endpoint.stop, timeout)
+
+    def _must(self, word: str, argv: Sequence[str], timeout: float) -> None:
+        code, said = self._run(word, argv, timeout)
+        if code:
+            raise self._failed(word, f"ended with {code}", said)
+
+    def _run(self, word: str, argv: Sequence[str], timeout: float) -> tuple[int, str]:
+        """Exit status and output. A file takes the output: a server that was started keeps a pipe open for ever."""
+        if not argv:
+            raise self._failed(word, "is not configured", "")
+        with tempfile.TemporaryFile() as out:
+            try:
+                done = subprocess.run(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    timeout=timeout,
+                    check=False,
+                    start_new_session=True,  # a server that was started outlives the task
+                )
+            except subprocess.TimeoutExpired:
+                raise self._failed(word, f"did not end within {timeout:g} s", "") from None
+            except OSError as error:
+                raise self._failed(word, f"cannot be run: {error.strerror}", "") from None
+            out.seek(0)
+            return done.returncode, out.read().decode(errors="replace")
+
+    def _failed(self, word: str, what: str, said: str) -> ConnectorError:
+        tail = mask_text(said.strip()[-_SHOWN:])
+        return ConnectorError(
+            f"the command connector.{word} {what}{': ' + tail if tail else ''}",
+            where=self.endpoint.where,
+            todo=f"Run it by hand on the worker, as Airflow's user, and correct connector.{word} in pipelines.yaml.",
+        )

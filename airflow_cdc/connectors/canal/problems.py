@@ -1,0 +1,172 @@
+"""Canal's rows of the diagnosis. What is dangerous in Canal is mostly what it does without saying so."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE
+from airflow_cdc.connectors.canal.connector import CanalFacts
+from airflow_cdc.connectors.canal.error_texts import TEXTS
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import SchemaFacts
+from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Evidence, Problem, Rules
+from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES
+from airflow_cdc.decisions.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
+from airflow_cdc.sources.mysql.facts import BinlogFacts, InBinlog
+
+_CONFIG: Final = "Canal's settings"
+_JUMPS: Final = (
+    "after three refusals Canal looks for the time of its cursor less 60 s, and where the log still reaches back to that it"
+    " goes on there and says nothing"
+)
+# MySQL gave up `show master status` with 8.4
+_WITHOUT_STATUS: Final = (8, 4)
+
+
+def setting_refused(case: AnyCase) -> Evidence | None:
+    """A setting with which no table of this destination can be followed."""
+    facts = _facts(case)
+    if facts is None or facts.capture_fault is None:
+        return None
+    return evidence(case, _CONFIG, {"refused": str(facts.capture_fault)})
+
+
+def resets_itself(case: AnyCase) -> Evidence | None:
+    """Canal is set to go on at the log's end when its position is gone: all between is lost, and nothing shows it."""
+    facts = _facts(case)
+    if facts is None or facts.capture is None or facts.config.get(AUTO_RESET, "").strip().lower() != "true":
+        return None
+    does = "true: after three refusals of the server Canal goes on at the log's end, and says nothing"
+    return {**evidence(case, _CONFIG, {AUTO_RESET: does}), **offset_evidence(case), **state_evidence(case)}
+
+
+def second_client(case: AnyCase) -> Evidence | None:
+    """Another client has a cursor: the smallest one decides where Canal reads on after a restart."""
+    facts = _facts(case)
+    if facts is None or not facts.other_keys:
+        return None
+    others = {f"client {key.get('client')} is at": key.get("cursor") or "unreadable" for key in facts.other_keys}
+    return {**offset_evidence(case), **evidence(case, OFFSETS, others)}
+
+
+def taken_elsewhere(case: AnyCase) -> Evidence | None:
+    """The cursor's identity names another server: Canal passes its position over and looks for one by its time."""
+    facts = _facts(case)
+    if facts is None or not facts.stranger:
+        return None
+    at = evidence(case, OFFSETS, {"cursor taken at": facts.stranger})
+    return {**at, **evidence(case, _CONFIG, {"Canal reads": facts.address}), **offset_evidence(case)}
+
+
+def tables_not_read(case: AnyCase) -> Evidence | None:
+    """Tables that Canal's filters pass over."""
+    facts, schema = _facts(case), case.seen.schema
+    if facts is None or facts.capture is None or not isinstance(schema, SchemaFacts):
+        return None
+    passed_over: dict[str, object] = {}
+    for name, table in schema.definitions.items():
+        try:
+            facts.capture.check_table(table)
+        except CdcError as error:
+            passed_over[name] = error
+    return evidence(case, _CONFIG, passed_over) if passed_over else None
+
+
+def would_jump(case: AnyCase) -> Evidence | None:
+    """The cursor names another server's id: harmless as long as its position is there."""
+    jump = jump_evidence(case)
+    return {**jump, **offset_evidence(case)} if jump else None
+
+
+def jump_evidence(case: AnyCase) -> Evidence:
+    """That the cursor's serverId is not the server's; {} where it is, or says nothing."""
+    pair = case.both
+    if pair is None or not isinstance(pair[0], BinlogFacts) or not isinstance(pair[1], InBinlog):
+        return {}
+    server, stored = pair[0].server_id, pair[1].server_id
+    if stored is None or stored == server:
+        return {}
+    texts = server_evidence(case, {"server_id": server})
+    return {
+        **evidence(case, OFFSETS, {"serverId in the cursor": f"{stored}: if its position is gone, {_JUMPS}"}),
+        **texts,
+    }
+
+
+def begins_evidence(case: AnyCase) -> Evidence:
+    """Where Canal would begin without a cursor."""
+    facts = _facts(case)
+    return evidence(case, _CONFIG, {"without a cursor Canal begins at": facts.begins}) if facts else {}
+
+
+def cannot_begin(case: AnyCase) -> Evidence | None:
+    """A server without `show master status`, and settings that give no start: without its cursor Canal cannot begin."""
+    facts = _facts(case)
+    if facts is None or case.source is None or facts.config.get(START_FILE):
+        return None
+    numbers = tuple(int(part) for part in case.source.version.split("-")[0].split(".")[:2] if part.isdigit())
+    if "mariadb" in case.source.version.lower() or numbers < _WITHOUT_STATUS:
+        return None
+    told = {
+        "version": f"{case.source.version}: it does not know `show master status`, which Canal asks without a start"
+    }
+    return {**server_evidence(case, told), **evidence(case, _CONFIG, {START_FILE: "not set"}), **offset_evidence(case)}
+
+
+def _facts(case: AnyCase) -> CanalFacts | None:
+    return case.connector if isinstance(case.connector, CanalFacts) else None
+
+
+PROBLEMS = (
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        15,
+        "Canal has a setting with which its events cannot be followed.",
+        setting_refused,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        16,
+        "Canal is set to jump to the log's end when its position is gone: what is lost then is never reported.",
+        resets_itself,
+    ),
+    Problem(
+        "OFFSET_AMBIGUOUS",
+        41,
+        "Another client of the destination has a cursor, and Canal reads on from the smallest of all.",
+        second_client,
+    ),
+    Problem(
+        "SOURCE_CHANGED",
+        46,
+        "The cursor was taken at another address than the one that Canal reads, so Canal ignores its position.",
+        taken_elsewhere,
+    ),
+    *CONNECTOR_STATES,
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        67,
+        "Canal's filters pass over a table of this pipeline.",
+        tables_not_read,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        97,
+        "The cursor carries another server's id: if its position were purged, Canal would jump over what is missing.",
+        would_jump,
+        WARNING,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        98,
+        "On this server Canal can begin at a given position only, and its settings give none.",
+        cannot_begin,
+        WARNING,
+    ),
+)
+
+RULES = Rules(
+    PROBLEMS,
+    beside=(Beside(frozenset({33}), jump_evidence), Beside(frozenset({42, 43}), begins_evidence)),
+    texts=TEXTS,
+)

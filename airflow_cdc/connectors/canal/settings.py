@@ -1,0 +1,60 @@
+"""What pipelines.yaml says of a Canal server."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeVar, cast
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import ConnectorSpec
+from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
+
+E = TypeVar("E")
+
+
+def _command(written: object) -> str:
+    text = read_text(written)
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"is no command: {error}", todo="Close the quotes.") from None
+    return text
+
+
+COMMAND: Final = Form("command", _command)
+
+
+@settings
+class CanalSettings(ConnectorSpec):
+    """A Canal server that writes to topics. `name` is the destination."""
+
+    conn_id: str = key(
+        "Airflow connection (`canal`): ZooKeeper's servers, or the machine that Canal runs on.", form=CONNECTION
+    )
+    conf: str = key(
+        "Folder with `canal.properties` and `<name>/instance.properties`, as the Airflow worker sees it; with `cursor: file`"
+        " also with `<name>/meta.dat`, which the worker must be able to write."
+    )
+    start: str = key(
+        "The command that starts the server: words, with quotes around what has blanks. It is run on the Airflow worker; no shell reads it.",
+        form=COMMAND,
+    )
+    stop: str = key("The command that stops the server.", form=COMMAND)
+    status: str = key(
+        "The command that ends with 0 while the server runs and with 3 when it does not, as `systemctl is-active` does;"
+        " any other end means that it is not known.",
+        form=COMMAND,
+    )
+    cursor: Literal["file", "zookeeper"] = key("Where Canal keeps its cursors.", default="file")
+    log: str = key(
+        "Canal's log of the destination (`logs/<name>/<name>.log`); without it nobody sees why Canal does not go on.",
+        default="",
+    )
+
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint, with this destination's files and commands."""
+        own: Any = endpoint
+        files = {"destination": self.name, "cursor": self.cursor, "conf": self.conf, "log": self.log}
+        commands = {word: tuple(shlex.split(getattr(self, word))) for word in ("start", "stop", "status")}
+        return cast("E", replace(own, **files, **commands))

@@ -1,0 +1,133 @@
+"""What the tests of Canal stand on: one table, a server that reads it, and the pipeline of both."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_cdc.connectors.canal.connector import CanalConnector
+from airflow_cdc.connectors.canal.cursor import CursorCodec
+from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
+from airflow_cdc.connectors.canal.settings import CanalSettings as CanalPart
+from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors
+from airflow_cdc.control.control import Control
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.settings import SqlControlSettings
+from airflow_cdc.controls.sql.store import SqlControlStore
+from airflow_cdc.core.pipeline import NO_SINK, Pipeline
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
+from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.run import Run
+from airflow_cdc.kinds import rules_for
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.none.client import NoEndpoint, NoSinkClient
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.settings import MySqlSettings as MySqlPart
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
+from stack.canal import CanalServer
+from stack.mysql import MySqlServer
+from stack.process import wait_until
+
+WAIT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One table `t`, a Canal server that reads it, and the pipeline of both."""
+
+    name: str
+    mysql: MySqlServer
+    canal: CanalServer
+    run: Run
+    zookeeper: str = ""
+
+    @property
+    def connector(self) -> Any:
+        return self.run.clients.connector
+
+    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
+        return self.mysql.execute(*statements)
+
+    def insert(self, number: int) -> None:
+        self.sql(f"INSERT INTO {self.name}.t VALUES ({number})")
+
+    def end(self) -> tuple[str, int]:
+        """Where the server's log ends."""
+        file, position, *_ = self.sql("SHOW MASTER STATUS")[0]
+        return str(file), int(position)
+
+    def ids(self) -> list[int]:
+        """The rows that Canal has sent, in the order of sending."""
+        topics = self.run.clients.transport
+        records = topics.records(self.name) if topics.topic_states([self.name]) else ()
+        events = [json.loads(record.value or b"{}") for record in records]
+        rows = [event["data"] for event in events if event["table"] == "t" and event["type"] == "INSERT"]
+        return [int(row["id"]) for data in rows for row in data]
+
+    def wait_sent(self, number: int) -> None:
+        """Wait until Canal has sent the row, and stored that it has."""
+        wait_until(lambda: number in self.ids() or None, timeout=WAIT_S, what=f"row {number} to be sent")
+
+        def stored() -> bool | None:
+            cursor = self.cursor()
+            return True if cursor and self.read_to(cursor) else None
+
+        wait_until(stored, timeout=WAIT_S, what="the cursor to be stored")
+
+    def read_to(self, cursor: dict[str, Any]) -> bool:
+        """Whether the cursor is at the last transaction: Canal stores where its commit begins."""
+        file, end = self.end()
+        place = cursor["postion"]
+        events = (
+            self.sql(f"SHOW BINLOG EVENTS IN '{file}' FROM {place['position']}") if place["journalName"] == file else []
+        )
+        return bool(events) and events[0][4] == end
+
+    def cursor(self) -> dict[str, Any] | None:
+        """The stored cursor of Canal's own client."""
+        value = self.connector.committed_offset(self.name, self.name)
+        return None if value is None else dict(value)
+
+    def purge(self) -> None:
+        """Let the server forget everything but its newest, empty file."""
+        self.sql("FLUSH BINARY LOGS")
+        newest = self.sql("SHOW BINARY LOGS")[-1][0]
+        self.sql(f"PURGE BINARY LOGS TO '{newest}'")
+
+    def diagnosis(self) -> Diagnosis:
+        return diagnose(observe(self.run, watch=0.0), rules_for(self.run.pipeline))
+
+    def bytes(self) -> dict[str, bytes]:
+        """What holds the cursors, to the byte."""
+        if self.zookeeper:
+            return dict(ZooKeeperCursors(self.connector.endpoint, self.name).stored())
+        return {str(self.canal.meta): self.canal.meta.read_bytes()} if self.canal.meta.exists() else {}
+
+
+def pipeline_run(name: str, mysql: MySqlServer, kafka: str, canal: CanalServer, zookeeper: str) -> Run:
+    """A run over the pipeline, as its commands make one; its state is in SQLite beside the server's files."""
+    words = {word: shlex.join(argv) for word, argv in canal.commands().items()}
+    cursor: Any = "zookeeper" if zookeeper else "file"
+    part = CanalPart("canal", "c", name, str(canal.conf), **words, cursor=cursor, log=str(canal.log))
+    pipeline = Pipeline(
+        name,
+        MySqlPart("mysql", "m", (f"{name}.t",)),
+        part,
+        KafkaSettings("kafka", "k"),
+        NO_SINK,
+        control=SqlControlSettings("sql", "s"),
+    )
+    endpoint = part.at(CanalEndpoint(zookeeper or "localhost"))
+    source = MySqlEndpoint(mysql.host, mysql.port, mysql.cdc.user, mysql.cdc.password)
+    store = SqlControlStore(SqlEndpoint("sqlite", str(canal.folder / "state.db"), options={"timeout": "30"}))
+    clients = Parts(
+        MySqlSource(source),
+        CanalConnector(endpoint, CursorCodec()),
+        KafkaTransport(KafkaEndpoint(kafka)),
+        NoSinkClient(NoEndpoint()),
+        Control(store, name),
+    )
+    return Run(pipeline, clients, "cli", str(canal.folder / "reports"))

@@ -1,0 +1,88 @@
+"""Canal's rows of the diagnosis, over made facts: those that the tests on real servers do not make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE, CanalCapture
+from airflow_cdc.connectors.canal.connector import CanalFacts
+from airflow_cdc.connectors.canal.cursor import CursorCodec
+from airflow_cdc.connectors.canal.problems import RULES
+from airflow_cdc.connectors.canal.properties import DESTINATION
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.observation import TaskState
+from airflow_cdc.core.problem import Evidence
+from tests.unit.builders import SOURCE, seen
+from tests.unit.connectors.canal.test_cursor import at, real
+
+
+def facts(**more: Any) -> CanalFacts:
+    """A destination that runs at the real cursor."""
+    config = {"canal.serverMode": "kafka", "canal.mq.topic": "shop", DESTINATION: "shop"}
+    made = CanalFacts(
+        "RUNNING",
+        (TaskState(0, "RUNNING"),),
+        config,
+        CursorCodec().read(real(), {"server": "shop"}),
+        {"server": "shop"},
+        1,
+        capture=CanalCapture.from_config(config),
+    )
+    return replace(made, **more)
+
+
+def held(rank: int, connector: CanalFacts, **source: Any) -> Evidence | None:
+    """What the row of this rank says."""
+    case = RULES.case(seen(connector=connector, source=replace(SOURCE, **source)))
+    return next(row for row in RULES.problems if row.rank == rank).holds(case)
+
+
+def test_a_setting_that_cannot_be_followed() -> None:
+    assert held(15, facts()) is None
+    fault = ConfigError("canal.serverMode is 'tcp'")
+    assert "canal.serverMode" in (held(15, facts(capture=None, capture_fault=fault)) or {})["refused"]
+
+
+def test_a_reset_to_the_end_is_a_problem_while_all_is_well() -> None:
+    assert held(16, facts()) is None
+    assert held(16, facts(config={AUTO_RESET: "false"})) is None
+    told = held(16, facts(config={AUTO_RESET: " TRUE "}))
+    assert told is not None
+    assert "log's end" in told[AUTO_RESET]
+
+
+def test_a_second_client_is_named_with_its_place() -> None:
+    assert held(41, facts()) is None
+    told = held(41, facts(other_keys=({"server": "shop", "client": 1002, "cursor": "mysql-bin.000001:4"},)))
+    assert told is not None
+    assert told["client 1002 is at"].startswith("mysql-bin.000001:4 ")
+
+
+def test_a_cursor_of_another_address() -> None:
+    assert held(46, facts()) is None
+    told = held(46, facts(stranger="192.0.2.1:3306", address="db:3306"))
+    assert told is not None
+    assert told["cursor taken at"].startswith("192.0.2.1:3306 ")
+
+
+def test_a_cursor_of_another_server_id() -> None:
+    offset = CursorCodec().read(at(serverId=0), {})
+    assert held(97, facts(offset=offset)) is None
+    assert held(97, facts(), server_id=101) is None
+    told = held(97, facts(), server_id=7)
+    assert told is not None
+    assert told["serverId in the cursor"].startswith("101: if its position is gone, after three refusals")
+
+
+def test_a_server_that_does_not_know_show_master_status_needs_a_start() -> None:
+    assert held(98, facts(), version="8.0.15") is None
+    assert held(98, facts(), version="10.11.18-MariaDB") is None
+    for version in ("9.7.4", "8.4.0"):
+        assert "show master status" in (held(98, facts(), version=version) or {})["version"]
+        assert held(98, facts(config={START_FILE: "mysql-bin.000001"}), version=version) is None
+
+
+def test_no_row_says_anything_of_another_connector() -> None:
+    case = RULES.case(seen())
+    assert [row.code for row in RULES.problems if row.holds(case) is not None] == []

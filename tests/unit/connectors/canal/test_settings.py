@@ -1,0 +1,130 @@
+"""Canal's two files, what they say of topics and tables, and the commands of an operator."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_cdc.connectors.canal.capture import CanalCapture, matches, start_of
+from airflow_cdc.connectors.canal.control import Commands
+from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
+from airflow_cdc.connectors.canal.properties import DESTINATION, parse, read_config
+from airflow_cdc.connectors.canal.settings import CanalSettings
+from airflow_cdc.core.errors import ConfigError, ConnectorError
+from airflow_cdc.core.settings import Reader
+from airflow_cdc.kinds import WINGS
+from tests.unit.tables import column, table
+
+BASE = {"canal.serverMode": "kafka", "canal.mq.topic": "shop", DESTINATION: "shop"}
+
+
+def test_properties_are_read_as_java_reads_them() -> None:
+    text = "# a comment\n! another\n a=1\nb : 2\nc 3\nd=x\\\n   y\ne=.*\\\\..*\nf=\\u00e9\\t.\ng\\:h=i=j\nempty=\n"
+    assert parse(text) == {
+        "a": "1",
+        "b": "2",
+        "c": "3",
+        "d": "xy",
+        "e": r".*\..*",
+        "f": "é\t.",
+        "g:h": "i=j",
+        "empty": "",
+    }
+
+
+def test_the_destinations_file_wins_and_a_missing_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "canal.properties").write_text("canal.serverMode=kafka\ncanal.mq.topic=all\n")
+    with pytest.raises(ConnectorError, match=r"shop/instance\.properties"):
+        read_config(str(tmp_path), "shop", "Canal")
+    (tmp_path / "shop" / "instance.properties").write_text("canal.mq.topic=shop\n")
+    assert read_config(str(tmp_path), "shop", "Canal") == BASE
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"canal.serverMode": "tcp"}, "canal.serverMode"),
+        ({"canal.mq.topic": ""}, "canal.mq.topic"),
+        ({"canal.mq.dynamicTopic": r".*\..*"}, "canal.mq.dynamicTopic"),
+        ({"canal.instance.filter.dml.delete": "TRUE"}, "deletes are left out"),
+        ({"canal.instance.filter.black.field": "shop.t:v"}, "columns are left out"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_by_name(setting: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        CanalCapture.from_config({**BASE, **setting})
+    assert CanalCapture.from_config(BASE).topic_of("shop.t") == "shop"
+
+
+def test_a_table_that_the_filters_pass_over_is_refused() -> None:
+    shop_t = table(column("id", "int"))
+    CanalCapture.from_config(BASE).check_table(shop_t)
+    for key, value in (("regex", r"other\..*,shop\.u"), ("black.regex", r"SHOP\.T")):
+        with pytest.raises(ConfigError, match=r"does not read shop\.t"):
+            CanalCapture.from_config({**BASE, f"canal.instance.filter.{key}": value}).check_table(shop_t)
+    assert matches("(", "shop.t")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "changes before it are lost"),
+        ({"canal.instance.master.journal.name": "b.000001"}, "the whole file is sent again"),
+        ({"canal.instance.master.journal.name": "b.000001", "canal.instance.master.position": "4"}, "b.000001:4"),
+        ({"canal.instance.gtidon": "true", "canal.instance.master.gtid": "u:1-3"}, "after u:1-3"),
+    ],
+)
+def test_where_canal_begins_without_a_cursor(config: dict[str, str], words: str) -> None:
+    assert words in start_of(config)
+
+
+def endpoint(**commands: Any) -> CanalEndpoint:
+    return CanalEndpoint("localhost", **commands)
+
+
+def python(code: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", code)
+
+
+def test_status_is_never_guessed() -> None:
+    assert Commands(endpoint(status=python(""))).running() is True
+    assert Commands(endpoint(status=python("raise SystemExit(3)"))).running() is False
+    failing = (python("print('password=hush-1'); raise SystemExit(1)"), ("/no/such/command",), ())
+    for status in failing:
+        with pytest.raises(ConnectorError, match=r"connector\.status") as error:
+            Commands(endpoint(status=status)).running()
+        assert "hush-1" not in str(error.value)
+
+
+def test_a_start_that_leaves_a_server_behind_returns(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    code = (
+        "import subprocess, sys, pathlib; child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+        f"pathlib.Path({str(note)!r}).write_text(str(child.pid))"
+    )
+    Commands(endpoint(start=python(code))).start(30)
+    os.kill(int(note.read_text()), signal.SIGKILL)
+    with pytest.raises(ConnectorError, match="ended with 7"):
+        Commands(endpoint(stop=python("raise SystemExit(7)"))).stop(30)
+    with pytest.raises(ConnectorError, match="did not end within"):
+        Commands(endpoint(stop=python("import time; time.sleep(60)"))).stop(0.2)
+
+
+def test_commands_are_words_and_no_shell_reads_them() -> None:
+    written: dict[str, Any] = {
+        "kind": "canal", "conn_id": "c", "name": "shop", "conf": "/conf",
+        "start": "run 'a b' $HOME", "stop": "stop", "status": "status",
+    }  # fmt: skip
+    reader = Reader(WINGS.__getitem__)
+    part = reader.settings(CanalSettings, written)
+    assert part is not None, reader.faults
+    at = part.at(CanalEndpoint("zk:2181"))
+    assert (at.start, at.destination, at.cursor) == (("run", "a b", "$HOME"), "shop", "file")
+    assert reader.settings(CanalSettings, {**written, "stop": "stop 'now"}) is None
+    assert reader.faults[0].key == "stop"
