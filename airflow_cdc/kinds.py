@@ -1,4 +1,4 @@
-"""The systems that a pipeline may be made of, by the names that pipelines.yaml gives them.
+"""The systems that a pipeline can consist of, by their names in pipelines.yaml.
 
 A system's package holds its KIND, and is imported when the name is first looked up. Other distributions add systems by
 an entry point in the group `airflow_cdc.sources`, `.connectors`, `.transports` or `.sinks` that leads to a KIND.
@@ -75,7 +75,7 @@ class Kinds(Mapping[str, K]):
 
 @cache
 def _others(wing: str) -> Mapping[str, EntryPoint]:
-    """The entry points of other distributions, by name. Looking through all that is installed is slow: once."""
+    """The entry points of other distributions, by name. Cached, because searching all installed packages is slow."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=f"airflow_cdc.{wing}")}
@@ -94,7 +94,7 @@ WINGS: Final[Mapping[str, Kinds[Any]]] = {
 
 
 def read_pipeline(value: Mapping[str, Any] | str) -> Pipeline:
-    """The pipeline of a definition as JSON, or its text. Raises ConfigError."""
+    """Read a pipeline from its definition as JSON or JSON text. Raises ConfigError."""
     return Pipeline.from_json(value, WINGS.__getitem__)
 
 
@@ -109,20 +109,20 @@ def kinds_of(pipeline: Pipeline) -> tuple[AnyKind, ...]:
 
 
 def readable_by(connector: str) -> Mapping[str, Reads]:
-    """The kinds of source that a kind of connector reads, by name: those it knows, and those that say so themselves."""
+    """The kinds of source that a kind of connector reads, by name: those it knows, and those that declare it."""
     others = {name: SOURCES[name].read_by for name in SOURCES if name not in SOURCES.built_in}
     own = {name: by[connector] for name, by in others.items() if connector in by}
     return {**own, **CONNECTORS[connector].reads}
 
 
 def reads_of(pipeline: Pipeline) -> Reads:
-    """What the pipeline's connector knows of its source. Raises KeyError for a pair that the registry refuses."""
+    """The connector's entry for the pipeline's kind of source. Raises KeyError for a pair that the registry refuses."""
     known = CONNECTORS[pipeline.connector.kind].reads.get(pipeline.source.kind)
     return known or SOURCES[pipeline.source.kind].read_by[pipeline.connector.kind]
 
 
 def no_recovery(pipeline: Pipeline) -> str:
-    """Why a pipeline of these kinds is diagnosed and not recovered, by what they lack; "" where it is recovered."""
+    """Why a pipeline of these kinds can only be diagnosed, not recovered: the parts they lack; "" if it can."""
     source, connector = SOURCES[pipeline.source.kind], CONNECTORS[pipeline.connector.kind]
     if source.reader is None:
         return source.why_unread or f"nothing reads the rows of a {source.title} source: it is diagnosed, not recovered"
@@ -132,12 +132,12 @@ def no_recovery(pipeline: Pipeline) -> str:
 
 
 def config_rules_of(pipeline: Pipeline) -> ConfigRules:
-    """What the pipeline's connector does to names, keys and values."""
+    """The connector's rules for names, keys and values, from the pipeline's kinds."""
     return CONNECTORS[pipeline.connector.kind].config_rules.load()
 
 
 def jars_for(pipelines: Iterable[Pipeline]) -> tuple[Need, ...]:
-    """What Spark needs for these pipelines' kinds beside its own jars, each once."""
+    """The jars that Spark needs for these pipelines' kinds in addition to its own, each once."""
     needs: dict[Need, None] = {}
     for pipeline in pipelines:
         for kind in (SINKS[pipeline.sink.kind], SOURCES[pipeline.source.kind], TRANSPORTS[pipeline.transport.kind]):
@@ -146,7 +146,7 @@ def jars_for(pipelines: Iterable[Pipeline]) -> tuple[Need, ...]:
 
 
 def rules_for(pipeline: Pipeline) -> Rules:
-    """What a diagnosis and a plan of this pipeline go by: the rows that name no system, and those of its parts."""
+    """The rules for this pipeline's diagnosis and plan: the rows that name no system, and those of its parts."""
     from airflow_cdc.core.problem import assemble
     from airflow_cdc.decisions.diagnosis.problems import RULES
 
@@ -160,14 +160,14 @@ def problems_for(pipeline: Pipeline) -> tuple[Problem, ...]:
 
 
 def all_texts() -> tuple[KnownText, ...]:
-    """What the errors of every system that is known say, for a text of which nobody says where it is from."""
+    """The known error texts of every known system, for a text of unknown origin."""
     kinds = (kind for wing in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for kind in wing.values())
     rules = (kind.rules.load() for kind in kinds if kind.rules is not None)
     return tuple(dict.fromkeys(text for known in rules for text in known.texts))
 
 
 def read_position(value: JsonObject) -> Position:
-    """A position from JSON, by the kind it carries. Raises PositionError, also for a kind that is not known."""
+    """A position from JSON, by its kind. Raises PositionError, also for an unknown kind."""
     name = str(value.get("kind"))
     reader = SOURCES[name].read_position if name in SOURCES else None
     if reader is None:

@@ -1,7 +1,7 @@
-"""What a task read and wrote, as OpenLineage datasets, where `apache-airflow-providers-openlineage` is installed.
+"""The tables that a task read and wrote, as OpenLineage datasets, if `apache-airflow-providers-openlineage` is installed.
 
-The names follow OpenLineage's naming of data sets, so that other producers' events meet ours: `mysql://host:port` with
-"schema.table", and for the sink its warehouse with "namespace.table". Nothing is asked of a server for them.
+The names follow OpenLineage's naming of data sets, so that they match other producers' events: `mysql://host:port` with
+"schema.table", and for the sink its warehouse with "namespace.table". No server is asked for them.
 
 Source: https://openlineage.io/docs/spec/naming
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Side: TypeAlias = Literal["source", "sink"]
 
-# application or task → what it reads, what it writes; a stage is nobody's to read, so `recover` writes nothing yet
+# application or task → what it reads, what it writes; nobody reads a stage, so `recover` writes nothing yet
 FLOWS: Mapping[str, tuple[tuple[Side, ...], tuple[Side, ...]]] = {
     "apply_changes": (("source",), ("sink",)),
     "recover": (("source",), ()),
@@ -41,7 +41,7 @@ class Named:
 
 
 def datasets(pipeline: Pipeline, endpoints: Endpoints, side: Side) -> list[Named]:
-    """The pipeline's tables on one side; no credential is in a name."""
+    """The pipeline's tables on one side; names hold no credentials."""
     if side == "source":
         return [Named(endpoints.source.dataset, table) for table in pipeline.source.tables]
     if not pipeline.has_sink:
@@ -51,7 +51,7 @@ def datasets(pipeline: Pipeline, endpoints: Endpoints, side: Side) -> list[Named
 
 
 def facets(flow: str, pipeline: Pipeline, endpoints: Endpoints) -> Any:
-    """The OperatorLineage of one of FLOWS. Called by the OpenLineage provider only, which therefore is there."""
+    """The OperatorLineage of one of FLOWS. Only the OpenLineage provider calls it, so that provider is installed."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
     from airflow.providers.openlineage.extractors import OperatorLineage
 

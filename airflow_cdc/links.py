@@ -19,10 +19,10 @@ DATA_DOCS_KEY = "data_docs"
 
 
 def web_address(location: str, report_dir: str | None = None) -> str:
-    """The address a browser opens for a page at `location`.
+    """The URL at which a browser opens a page at `location`.
 
-    Under `[cdc] report_url` where that is set, else on this provider's own page in Airflow. A report that is kept outside
-    `[cdc] report_dir` is not served there: its own address is all there is.
+    It is under `[cdc] report_url` if that is set, else on this provider's own page in Airflow. A report stored outside
+    `[cdc] report_dir` is not served there, so its own location is returned.
     """
     base, root = settings.report_url(), settings.report_dir(report_dir)
     if base and location.startswith(f"{root}/"):
@@ -34,16 +34,16 @@ def web_address(location: str, report_dir: str | None = None) -> str:
 
 
 def runbook_url(code: str) -> str:
-    """The address at which a browser shows what to do about a problem: the runbook on this provider's page in Airflow."""
+    """The URL of a problem's runbook on this provider's page in Airflow."""
     from airflow_cdc.core.problem import (
-        runbook,  # heavy, and this module is loaded whenever a DAG file is parsed
+        runbook,  # slow to import, and every parse of a DAG file loads this module
     )
 
     return f"{settings.airflow_url()}{PAGE_PREFIX}/{runbook(code)}"
 
 
 def _page_path(below: str) -> str:
-    """`<pipeline>/<run>/report.html` as the run's page; anything else beside it as a file of the run."""
+    """`<pipeline>/<run>/report.html` as the run's page; any other file as a file of the run."""
     pipeline, run, *rest = below.split("/")
     page = f"{PAGE_PREFIX}/pipelines/{quote(pipeline)}/runs/{quote(run)}"
     return page if rest == [REPORT_PAGE] else "/".join((page, "files", *map(quote, rest)))
@@ -52,7 +52,7 @@ def _page_path(below: str) -> str:
 class _PageLink(BaseOperatorLink):
     """A link to the page whose location the task's step returned under `key`.
 
-    Airflow asks once, in the task's own process, when the task has ended, and keeps the answer.
+    Airflow asks once, in the task's own process after the task has ended, and stores the answer.
     """
 
     key: str = ""
@@ -63,14 +63,14 @@ class _PageLink(BaseOperatorLink):
 
 
 class ReportLink(_PageLink):
-    """The page a person reads: what was lost, what was done, what was compared."""
+    """The report for people: what was lost, what was done, what was compared."""
 
     name = "Recovery report"
     key = REPORT_KEY
 
 
 class DataDocsLink(_PageLink):
-    """What Great Expectations checked on the branch before it was published."""
+    """Great Expectations' checks of the stage before it was published."""
 
     name = "Data Docs"
     key = DATA_DOCS_KEY

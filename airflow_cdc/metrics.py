@@ -1,4 +1,4 @@
-"""What pipelines tell Airflow's own metrics (`[metrics]` in airflow.cfg): StatsD, Datadog or OpenTelemetry.
+"""The metrics that pipelines send through Airflow's own (`[metrics]` in airflow.cfg): StatsD, Datadog or OpenTelemetry.
 
 | metric | kind | tags | unit |
 |---|---|---|---|
@@ -11,7 +11,7 @@
 | `cdc.verified_through` | gauge | pipeline, table | source time up to which main is proven equal, unix seconds |
 | `cdc.rows_verified`, `cdc.rows_unequal` | gauge | pipeline | rows of the last report |
 
-What is unknown is not sent: a gauge that stops moving is silence, and a made-up 0 would be a lie.
+Unknown values are not sent: a gauge without new values says nothing, while an invented 0 would be false.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HEALTHY = "HEALTHY"
 
 @contextmanager
 def timed_step(pipeline: str, step: str) -> Iterator[None]:
-    """Time the block as one step of a pipeline, whether it ends well or not."""
+    """Time the block as one step of a pipeline, whether it succeeds or not."""
     began, state = time.monotonic(), "failed"
     try:
         yield
@@ -44,7 +44,7 @@ def timed_step(pipeline: str, step: str) -> Iterator[None]:
 
 
 def of_observation(observation: StoredObservation) -> None:
-    """Send what an observation knows."""
+    """Send the known values of an observation."""
     code = observation.diagnosis.code
     stats.gauge("cdc.healthy", int(code == HEALTHY), tags={"pipeline": observation.pipeline, "problem": code})
     taken_s = datetime.fromisoformat(observation.taken_at).timestamp()
@@ -58,7 +58,7 @@ def of_observation(observation: StoredObservation) -> None:
 
 
 def of_report(report: RecoveryReport) -> None:
-    """Send what a report has counted; nothing where no table was compared."""
+    """Send a report's counts; nothing if no table was compared."""
     if report.tables:
         rows, unequal = (sum(read(t) for t in report.tables) for read in _COUNTS)
         _send(report.pipeline, {"cdc.rows_verified": rows, "cdc.rows_unequal": unequal})

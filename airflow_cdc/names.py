@@ -8,7 +8,7 @@ ABANDON_DAG_ID = "cdc_abandon"
 ASK_AGAIN_TASK = "ask_again"
 PAGE_PREFIX = "/cdc"
 REPORT_PAGE = "report.html"
-# what a report says of the approval where nobody was asked
+# the approval in a report if nobody was asked
 NOT_NEEDED = "not needed"
 IN_ADVANCE = "in advance, by who triggered the run"
 
@@ -24,12 +24,12 @@ def watch_dag_id(name: str) -> str:
 
 
 def main_dag_id(name: str, *, has_sink: bool) -> str:
-    """The id of the DAG of pipeline `name` that one must be able to read to see its page."""
+    """The id of the DAG that a user must be able to read to see the page of pipeline `name`."""
     return apply_dag_id(name) if has_sink else watch_dag_id(name)
 
 
 def maintain_dag_id(name: str) -> str:
-    """The id of the DAG that tidies up the sink tables of pipeline `name`."""
+    """The id of the DAG that maintains the sink tables of pipeline `name`."""
     return f"cdc_maintain__{name}"
 
 

@@ -22,10 +22,10 @@ _CONTROL = "control"
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Addresses and credentials of a pipeline's parts. Only ever written to a file of mode 0600.
+    """Addresses and credentials of a pipeline's parts. Written only to a file of mode 0600.
 
-    `replicas`: servers of the source's kind, by the connections that `source.replicas` names. `control`: of the control
-    store, where that is not the sink.
+    `replicas`: servers of the source's kind, by the connections that `source.replicas` names. `control`: the control
+    store's endpoint, if it is not the sink.
     """
 
     source: DataEndpoint
@@ -55,7 +55,7 @@ class Endpoints:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Endpoints:
-        """The inverse of to_json(); the kinds are those that stand in it."""
+        """The inverse of to_json(); it contains the kinds."""
         parts = {part: _from_json(wing, value[part]) for part, wing in _WINGS.items()}
         replicas = {name: _from_json("sources", one) for name, one in value["replicas"].items()}
         control = value.get(_CONTROL)
@@ -73,7 +73,7 @@ def _from_json(wing: str, value: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One client per part of a pipeline, and one per named replica. Making them connects to nothing."""
+    """One client per part of a pipeline, and one per named replica. Creating them opens no connection."""
 
     source: Source
     connector: Connector
@@ -99,8 +99,8 @@ class Parts:
 
 
 def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
-    """Make a client of each part of `pipeline`."""
-    # PyIceberg costs a fifth of parsing all DAGs, and every DAG file imports this module
+    """Create a client for each part of `pipeline`."""
+    # importing PyIceberg costs a fifth of parsing all DAGs, and every DAG file imports this module
     from airflow_cdc.control.control import Control
 
     source = SOURCES[pipeline.source.kind].client.load()
@@ -122,7 +122,7 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
 
 
 def _control_store(pipeline: Pipeline, endpoints: Endpoints, sink: object) -> ControlStore:
-    """The store that the pipeline names, or else the one in its sink. Raises ConfigError where there is neither."""
+    """The store that the pipeline names, or else the one in its sink. Raises ConfigError if there is neither."""
     store: ControlStore
     if pipeline.control is not None:
         store = CONTROLS[pipeline.control.kind].client.load()(endpoints.control)

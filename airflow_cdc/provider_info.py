@@ -1,4 +1,4 @@
-"""What this provider tells Airflow about itself. A mistake here stops `import airflow`: nothing of Airflow is imported."""
+"""This provider's declaration for Airflow. An error here breaks `import airflow`, so nothing of Airflow is imported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def get_provider_info() -> dict[str, Any]:
 
 
 def _forms() -> list[dict[str, Any]]:
-    """The connection types of the built-in kinds, each once. Other distributions tell Airflow of theirs themselves."""
+    """The connection types of the built-in kinds, each once. Other distributions declare theirs themselves."""
     kinds = (wing[name] for wing in WINGS.values() for name in wing.built_in)
     forms = [kind.form.load() for kind in kinds if kind.form is not None]
     return list({form["connection-type"]: form for form in forms}.values())

@@ -1,4 +1,4 @@
-"""What spark-submit starts: `spark_main.py APP --settings FILE`."""
+"""The script that spark-submit starts: `spark_main.py APP --settings FILE`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ RESULT_NAME = "result.json"
 
 
 def read_result(settings: Path) -> dict[str, Any]:
-    """What the application wrote beside its settings file: its facts, or {"error": …}; {} if nothing."""
+    """The result that the application wrote beside its settings file: its facts, or {"error": …}; {} if nothing."""
     path = settings.parent / RESULT_NAME
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def main(argv: list[str]) -> int:
-    """Run the application; its answer, or its error, goes into a file beside the settings."""
+    """Run the application; write its result or its error to a file beside the settings."""
     from airflow_cdc.core.errors import CdcError
 
     path = Path(argv[2])
     settings = json.loads(path.read_text())
-    path.unlink()  # it holds credentials, and nobody needs it from here on
+    path.unlink()  # it holds credentials and is no longer needed
     status = 0
     result: dict[str, Any] = {}
     try:
@@ -38,6 +38,6 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # a script's own folder comes first on the path, and there our module names would hide other packages' ones
+    # a script's own folder comes first on the path, where our module names would hide other packages' modules
     sys.path[0] = str(Path(__file__).resolve().parents[1])
     sys.exit(main(sys.argv[1:]))

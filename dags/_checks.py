@@ -20,7 +20,7 @@ from airflow_cdc.operators.repair import (
     RepairOperator,
 )
 
-# parts of a table may be done side by side; each needs a Spark driver
+# parts of a table may run in parallel; each needs a Spark driver
 BACKFILLS_AT_ONCE = 4
 MIDNIGHT = "0 0 * * *"
 
@@ -41,7 +41,7 @@ Brings the rows of past days of **{name}** up to what its source holds now:
 
 
 def _mend(dag: DAG, **common: Any) -> None:
-    """Approve → repair, and the verdict whatever became of them: a Reject leaves the rows wrong, so the run fails."""
+    """Approve → repair, and the verdict in any case: a Reject leaves the rows wrong, so the run fails."""
     approve = ApproveRepairOperator(task_id="approve", **common)
     repair = RepairOperator(task_id="repair", **common)
     verdict = ConcludeOperator(task_id="verdict", **common).as_teardown(on_failure_fail_dagrun=True)
@@ -134,5 +134,5 @@ def nightly_dags() -> dict[str, DAG]:
 
 
 def backfill_dags() -> dict[str, DAG]:
-    """One DAG per pipeline whose registry entry says how tables are cut, by id."""
+    """One DAG per pipeline whose registry entry says how its tables are divided, by id."""
     return one_each((pipeline for pipeline in with_our_writer() if pipeline.backfill), backfill_dag)

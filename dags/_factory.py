@@ -1,7 +1,7 @@
-"""What the DAG files share: the registered pipelines, and a DAG made of each.
+"""What the DAG files share: the registered pipelines, and a DAG for each.
 
-Reading pipelines.yaml is the only I/O while a DAG file is parsed. Airflow parses each file in a process of its own, so what
-makes one kind of DAG stands in a module of its own and imports the operators of that kind alone.
+Reading pipelines.yaml is the only I/O while a DAG file is parsed. Airflow parses each file in a process of its own, so
+each kind of DAG is built in a module of its own that imports only the operators of that kind.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ OUR_WRITER = "cdc_apply"
 
 
 def registered() -> dict[str, Pipeline]:
-    """The pipelines of the registry; none where there is no registry yet. Raises ConfigError for a bad one."""
+    """The pipelines of the registry; none if there is no registry yet. Raises ConfigError for a bad one."""
     return load_unchanged(settings.registry_path())
 
 
 def with_our_writer() -> list[Pipeline]:
-    """Those whose sink this provider writes. Raises ConfigError for a bad registry."""
+    """The pipelines whose sink this provider writes. Raises ConfigError for a bad registry."""
     return [pipeline for pipeline in registered().values() if pipeline.sink.writer == OUR_WRITER]
 
 
 def registered_names() -> list[str]:
-    """Their names for the form. A bad registry empties the list; the first task of a run then says what is wrong."""
+    """The pipelines' names for the form; [] for a bad registry, which the first task of a run then reports."""
     try:
         return sorted(registered())
     except ConfigError:

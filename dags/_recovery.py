@@ -38,7 +38,7 @@ tables as they were: fix what the failed task reports, then clear that task and 
 
 
 def recovery_params(names: list[str]) -> dict[str, Param]:
-    """The form. Names are suggestions, not an enum: each change of an enum would make a new version of the DAG."""
+    """The form. Names are suggestions, not an enum: each change of an enum would create a new version of the DAG."""
     return {
         "pipeline": Param(
             title="Pipeline",
@@ -108,7 +108,7 @@ def recovery_dag() -> DAG:
         report = ReportOperator(task_id="report").as_teardown(on_failure_fail_dagrun=False)
         chain(diagnose, approve, [restart, opened], again, report)
         chain(opened, [stop, detour])
-        chain(opened, back)  # so that a run without a recovery skips it, too
+        chain(opened, back)  # so that it is also skipped in a run without a recovery
         chain(detour, back, compare, verdict, report)
         chain(stop, [hold, watermark])
         chain(watermark, recover, offset, resume, publish)

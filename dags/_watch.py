@@ -18,14 +18,14 @@ RETRIES_OF_WATCH = 3
 
 
 def watch_dag(pipeline: Pipeline) -> DAG:
-    """`cdc_watch__<name>`: one deferred task per pipeline; one outage makes one run of `cdc_recovery`, if the policy says so."""
+    """`cdc_watch__<name>`: one deferred task per pipeline; an outage starts one `cdc_recovery`, if the policy says so."""
     recovery = f"{{{{ ti.xcom_pull(task_ids='{WATCH_TASK}')['recovery_run_id'] }}}}"
     with DAG(
         watch_dag_id(pipeline.name),
         schedule="@continuous",
         start_date=START,
         catchup=False,
-        is_paused_upon_creation=True,  # watching, and recovering at night, is for the owner to switch on
+        is_paused_upon_creation=True,  # the owner decides whether to switch on watching, and recovering at night
         max_active_runs=1,
         default_args={"retries": 0},
         tags=["cdc", pipeline.name],
@@ -50,7 +50,7 @@ def watch_dag(pipeline: Pipeline) -> DAG:
 
 
 def watch_dags() -> dict[str, DAG]:
-    """One DAG per pipeline, by id. A bad registry makes none: the apply DAGs' file says what is wrong with it, once."""
+    """One DAG per pipeline, by id. None for a bad registry: its error is shown once, by the apply DAGs' file."""
     try:
         declared = registered()
     except ConfigError:

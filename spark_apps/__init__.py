@@ -1,1 +1,1 @@
-"""Spark applications: DataFrame in, DataFrame out; they move data and decide nothing."""
+"""Spark applications: DataFrame in, DataFrame out; they move data and make no decisions."""

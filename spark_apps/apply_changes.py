@@ -1,7 +1,7 @@
 """The application `apply_changes`: every table from its stamp to the topics' ends now, published table by table.
 
-What it knows is in the tables themselves. A run that dies anywhere has either published a table's batch with its
-stamp or not; the next run starts from the stamps and does the rest.
+All its state is in the tables themselves. A run that dies at any point has either published a table's batch with its
+stamp or has not; the next run starts from the stamps and applies the rest.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.apply_changes")
 
 LABEL = "apply_"
-# How long a definition may be ahead of the DDL that the connector has reported.
+# How long, in seconds, a definition may be ahead of the DDL that the connector has reported.
 REPORT_SECONDS = 60.0
 RUN_AGAIN = "Nothing was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
-    """Apply what waits. `settings` is what the operator wrote for the driver; its option `replay` asks for all letters.
+    """Apply the waiting events. `settings`: the operator's file for the driver; option `replay`: try all letters again.
 
-    The run of a continuous pipeline goes on for as long as the task `settings["task"]` waits for it.
+    The run of a continuous pipeline lasts as long as the task `settings["task"]` waits for it.
     """
     with open_app(settings, "apply_changes") as (run, spark):
         task = settings.get("task")
@@ -70,21 +70,21 @@ def main(settings: Mapping[str, Any]) -> Facts:
 
 @step("apply_changes")
 def apply_changes(run: Run, spark: SparkSession) -> Facts:
-    """Apply and publish every table that has something new, under the pipeline's lease.
+    """Apply and publish every table that has new events, under the pipeline's lease.
 
-    Tables whose recovery was abandoned are left out. Returns {"tables": {table: result}}. Raises, once all tables were
-    tried, the error of the table that stopped (or one that names them all); LeaseHeldError while another run writes;
-    SinkError while a recovery is open.
+    Tables whose recovery was abandoned are left out. Returns {"tables": {table: result}}. When all tables have been
+    tried, raises the error of the table that stopped (or one error that names all of them). Raises LeaseHeldError while
+    another run writes, and SinkError while a recovery is open.
     """
     return {"tables": _results(run, _batch(run, spark))}
 
 
 @step("apply_changes")
 def keep_applying(run: Run, spark: SparkSession, waited_for: Callable[[], bool]) -> Facts:
-    """Apply and publish batch after batch, until the pipeline's `apply.lasts` is over or the task is gone.
+    """Apply and publish batch after batch, until the pipeline's `apply.lasts` has passed or the task is gone.
 
-    A table that stops is tried again, and stops no other. Returns {"tables": {table: result of all its batches}, "batches"}.
-    Raises as apply_changes does if a table is still stopped at the end.
+    A table that stops is tried again and does not stop the others. Returns {"tables": {table: result of all its
+    batches}, "batches"}. Raises as apply_changes does if a table is still stopped at the end.
     """
     loop = Loop(run, lambda one: _batch(one, spark), waited_for)
     loop.go_on()
@@ -95,14 +95,14 @@ def _batch(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
     """One batch of the run's tables: table → its result, or the error that stopped it."""
     with leased(run, beside=True):
         outcomes = _apply_all(run, spark)
-    # the lease is free meanwhile: it is taken again to publish
+    # the lease is free meanwhile and is taken again to publish
     return outcomes | {
         name: _read_again(run, spark, name, error) for name, error in outcomes.items() if needs_reread(error)
     }
 
 
 def _results(run: Run, outcomes: Mapping[str, Result | CdcError]) -> dict[str, Result]:
-    """The tables' results. Raises if a table has an error instead."""
+    """The tables' results. Raises if a table has an error."""
     errors = {table: outcome for table, outcome in outcomes.items() if isinstance(outcome, CdcError)}
     if errors:
         raise _summed(run, errors)
@@ -111,7 +111,7 @@ def _results(run: Run, outcomes: Mapping[str, Result | CdcError]) -> dict[str, R
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """One run's work: `ends` are fixed, and were taken before the definitions were read; `missing` at the source."""
+    """One run's work: `ends` are fixed and older than the definitions; the tables in `missing` are not at the source."""
 
     run: Run
     ctx: ApplyContext
@@ -140,7 +140,7 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
 
 
 def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
-    """Fix the ends first and read the definitions after: then none is older than an event of the batch."""
+    """Fix the ends first and read the definitions after, so that no definition is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
     chosen = list(run.tables)
     wanted = applicable(facts, chosen)
@@ -148,7 +148,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
     systems = open_systems(run)
     routing = systems.events.routing
-    routing.topics(wanted)  # raises where tables share a topic and cannot be told apart
+    routing.topics(wanted)  # raises if tables share a topic and their events cannot be told apart
     topics = clients.transport.topic_states(routing.topics_about(wanted))
     definitions = present(run, wanted)
     tables = list(definitions.values())
@@ -180,7 +180,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
 
 
 def _try_table(job: _Job, table: Table) -> Result | CdcError:
-    """One table: nothing, or a stage, a batch, and a publish. Its error stops no other table."""
+    """One table: nothing to do, or a stage, a batch and a publish. Its error does not stop the other tables."""
     try:
         with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
             try:
@@ -194,7 +194,7 @@ def _try_table(job: _Job, table: Table) -> Result | CdcError:
 
 
 def _later(job: _Job, table: Table) -> tuple[_Job, Table]:
-    """The job with the table's topics as they are once the connector has read past the table's definition of now."""
+    """The job with the table's topics at the time when the connector has read past the table's current definition."""
     clients = job.run.clients
     wait_past(job.run, clients.source.position(), REPORT_SECONDS)
     topics = clients.transport.topic_states(job.ctx.events.routing.topics_about([table.full_name]))
@@ -244,7 +244,7 @@ def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> R
 
 
 def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:
-    """Move main to the stage's head if it stands where the stage began; if not, say so: the next run does it again."""
+    """Move main to the stage's head if main is still at its base; if not, report it: the next run repeats the work."""
     lake, stage = job.run.clients.sink, target.stage
     definition = dump_definition(target.table)
     known = lake.definition_text(stage.namespace, stage.table)
@@ -258,14 +258,14 @@ def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:
 
 
 def _worth_a_try(job: _Job, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-    """The letters to read again: all if a person asks, else those that were not tried too often."""
+    """The letters to read again: all if a person requested it, else those not tried too often."""
     return [one for one in letters if job.every_letter or one.attempts < MAX_ATTEMPTS]
 
 
 def xa_settled(run: Run) -> bool:
-    """Whether the source's rows are what its log says: a prepared XA transaction is in the log and in no row (INV 32).
+    """Whether the source's rows match its log: a prepared XA transaction is in the log but in no row (INV 32).
 
-    Letters wait until then: a key read too early would stay as it was before the XA COMMIT, which sends no event.
+    Letters wait until then: a row read too early would stay as before the XA COMMIT, which sends no event.
     """
     try:
         return not run.clients.source.xa_pending()
@@ -274,13 +274,13 @@ def xa_settled(run: Run) -> bool:
 
 
 def _drop_orphans(job: _Job, tables: Sequence[Table]) -> None:
-    """Forget stages of dead applies: we hold the lease, so none of them will ever be published."""
+    """Delete the stages of dead applies: we hold the lease, so none of them will ever be published."""
     ours = {job.place(table) for table in tables}
     try:
         for stage in job.run.clients.sink.stages(job.run.pipeline.sink.namespace):
             if stage.label.startswith(LABEL) and (stage.namespace, stage.table) in ours:
                 job.run.clients.sink.drop_stage(stage)
-    except CdcError as error:  # another pipeline may drop one of its own meanwhile; it is tidied up next time
+    except CdcError as error:  # another pipeline may drop one of its own meanwhile; the rest is deleted next time
         log.info("not all stages of killed applies could be dropped: %s", error)
 
 
@@ -289,14 +289,14 @@ def _published(outcome: Result | CdcError) -> bool:
 
 
 def _mirror(job: _Job, tables: Sequence[Table]) -> None:
-    """Keep the new stamps in the control table too: expiry may take every stamped snapshot of a table."""
+    """Copy the new stamps to the control table: expiry may remove every stamped snapshot of a table."""
     stamps = {table.full_name: job.run.clients.sink.stamp(*job.place(table)) for table in tables}
     if stamps:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
 
 
 def check_truncates(truncates_seen: bool, table: Table, table_id: str | None) -> None:
-    """Refuse a table whose TRUNCATE nothing would show: its connector leaves them out, and its engine has no number of it."""
+    """Refuse a table whose TRUNCATE would not be noticed: its connector sends none, and its engine has no id for it."""
     if not truncates_seen and table_id is None:
         raise ConfigError(
             "a TRUNCATE of the table would go unnoticed: the connector does not send truncates, and InnoDB's number of"
@@ -312,7 +312,7 @@ def needs_reread(outcome: Result | CdcError) -> bool:
 
 
 def _read_again(run: Run, spark: SparkSession, name: str, why: Result | CdcError) -> Result | CdcError:
-    """The table read again by itself, if the policy allows it. What stops it is kept for the diagnosis."""
+    """Read the table again, if the policy allows it. What stops the re-read is stored for the diagnosis."""
     log.warning("%s is re-read: %s", name, why)
     try:
         done = reread(run, spark, name, failed_tries(run, name))
@@ -328,7 +328,7 @@ def _both(why: CdcError, error: CdcError) -> CdcError:
 
 
 def check_nulls(job: _Job, table: Table) -> None:
-    """Refuse a table while the converter writes a column's default in the place of NULL, also before an event comes."""
+    """Refuse a table while the converter replaces NULL by a column's default, even if no event has arrived yet."""
     events = job.ctx.events
     if not events.routing.null_becomes_default or not events.nulls_at_risk(table, job.defaults[table.full_name]):
         return

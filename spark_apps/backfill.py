@@ -1,8 +1,8 @@
-"""The application `backfill`: the rows of one interval are brought to what the source holds now.
+"""The application `backfill`: make the rows of one interval equal to the source's current rows.
 
-An interval is compared and repaired like a whole table (repair.py), so it may be done any number of times, beside other
-intervals and beside the live apply: what is read is the source's present row, what is published holds every change
-that the topics had by then, and whoever publishes second starts again from the new head.
+An interval is compared and repaired like a whole table (repair.py). So it may be done any number of times, at the same
+time as other intervals and as the live apply: it reads the source's current rows, publishes with every change that the
+topics had by then, and whoever publishes second starts again from the new head.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
-    """Backfill one interval. `settings` is what the operator wrote; its options name the interval (`from`, `to`)."""
+    """Backfill one interval. `settings`: the operator's file, whose options `from` and `to` are the interval."""
     with open_app(settings, "backfill") as (run, spark):
         return backfill(run, spark, settings)
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Half-open, in UTC."""
+    """A half-open interval, in UTC."""
 
     start: datetime
     end: datetime
 
     @classmethod
     def of(cls, run: Run) -> Interval:
-        """The interval of the run's options. Raises UsageError for none, or one that ends before it starts."""
+        """The interval of the run's options. Raises UsageError if it is missing or ends before it starts."""
         try:
             start, end = (datetime.fromisoformat(end).astimezone(UTC) for end in run.options.interval or ())
-        except ValueError as error:  # also if there is none
+        except ValueError as error:  # also if the interval is missing
             raise UsageError("the run has no interval", where=run.where, todo="Use airflow backfill create.") from error
         if end <= start:
             raise UsageError(f"the interval {start} to {end} is empty", where=run.where, todo="Use a 24 h interval.")
@@ -54,10 +54,10 @@ class Interval:
 
 @step("backfill")
 def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
-    """Bring every table that the registry names under `backfill` to the source, within the run's interval.
+    """Make every table under `backfill` in the registry equal to the source, within the run's interval.
 
     Returns `{"verdict", "tables": {table: {"writes", "deletes", "published"}}}`. Raises VerificationError for rows that
-    are not equal afterwards, or a backfill that deletes too much; ConfigError for a table that cannot be cut.
+    are not equal afterwards, or a backfill that deletes too much; ConfigError for a table that cannot be divided.
     """
     interval = Interval.of(run)
     if not run.pipeline.backfill:

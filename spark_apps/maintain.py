@@ -1,6 +1,6 @@
-"""The application `maintain`: tidy up the pipeline's sink tables, as its policy says. No row is changed.
+"""The application `maintain`: compact and expire the pipeline's sink tables according to its policy. No row is changed.
 
-It needs no lease and stops nobody: whoever publishes meanwhile is first, and what could not be tidied for that is left to
+It needs no lease and blocks nobody: a writer that publishes meanwhile wins, and the work that this prevented is left to
 the next run (INV 20). A table that a recovery is replacing is left out.
 """
 
@@ -27,16 +27,16 @@ AGAIN = "No row was changed; the next run tries again."
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
-    """Tidy up. `settings` is what the operator wrote for the driver."""
+    """Maintain the tables. `settings`: the operator's file for the driver."""
     with open_app(settings, "maintain") as (run, spark):
         return maintain(run, spark)
 
 
 @step("maintain")
 def maintain(run: Run, spark: SparkSession, now: datetime | None = None) -> Facts:
-    """Tidy every table. Returns {"tables": {table: counts}, "left_out": tables of an open recovery}.
+    """Maintain every table. Returns {"tables": {table: counts}, "left_out": tables of an open recovery}.
 
-    Raises SinkError, once all were tried, for those that could not be.
+    Raises SinkError, once all tables were tried, for those that failed.
     """
     keeper, moment = table_keeper(run), now or datetime.now(UTC)
     recovery = run.clients.control.facts().recovery
@@ -53,7 +53,7 @@ def maintain(run: Run, spark: SparkSession, now: datetime | None = None) -> Fact
 
 
 def _tidied(run: Run, spark: SparkSession, keeper: TableKeeper, name: str, now: datetime) -> Tidied | CdcError:
-    """One table; its error stops no other."""
+    """Maintain one table; its error does not stop the others."""
     place = (run.pipeline.sink.namespace, run.pipeline.sink_table(name))
     try:
         with explained(SinkError, "tidy up", where=f"table {name}", todo=AGAIN):

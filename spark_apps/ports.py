@@ -1,4 +1,4 @@
-"""What the Spark applications ask of a pipeline's systems. An adapter satisfies its port by shape."""
+"""The ports of a pipeline's systems for Spark applications. An adapter implements its port structurally."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
 # partition → (first offset, end offset)
 Bounds: TypeAlias = Mapping[int, tuple[int, int]]
-# (session, ranges) → raw records: TopicReader.read, or rows that a test made
+# (session, ranges) → raw records: TopicReader.read, or a test's own rows
 ReadRanges: TypeAlias = Callable[["SparkSession", Ranges], "DataFrame"]
 # (schema-change topic, its ranges) → the statements there, oldest first
 ReadDdl: TypeAlias = Callable[[str, Bounds], Sequence["Ddl"]]
-# column → its default at the source, as text; None: it has none
+# column → its default at the source, as text; None if it has none
 Defaults: TypeAlias = Mapping[str, str | None]
 
 
 class SourceLog(Protocol):
-    """What the positions and the DDL in a source's log mean."""
+    """The meaning of the positions and the DDL in a source's log."""
 
     def read_position(self, value: JsonObject) -> Position:
         """The inverse of a position's `to_json`. Raises PositionError."""
         ...
 
     def covered(self, watermark: Watermark | None) -> Covered:
-        """Which changes are at or before W for certain; without a watermark none."""
+        """The changes that are certainly at or before W; none without a watermark."""
         ...
 
     def judge_ddl(self, stored: Table | None, statements: Sequence[Ddl], now: Table) -> SchemaChange | None:
@@ -61,9 +61,9 @@ class SourceView(Protocol):
 
     @property
     def position(self) -> Watermark | None:
-        """Exact position of the view: it holds all changes up to it and nothing later. None: it cannot be said.
+        """Exact position of the view: it holds all changes up to it and nothing later. None if it is not known.
 
-        Of a table without a key it always is, and of every table where RowReader.exact_views.
+        It is always known for a table without a key, and for every table if RowReader.exact_views.
         """
         ...
 
@@ -76,7 +76,7 @@ class SourceView(Protocol):
         ...
 
     def bounds(self) -> tuple[int, int] | None:
-        """The smallest and greatest id, where the key begins with one whose leaves are ranges; else, or if empty, None."""
+        """The smallest and greatest first key column; None if leaves are no ranges of it, or the table is empty."""
         ...
 
     def hashes(self, scheme: LeafScheme, leaves: Sequence[int], part: Part) -> list[tuple[str, str]]:
@@ -89,16 +89,16 @@ class SourceView(Protocol):
 
 
 class RowReader(SourceLog, Protocol):
-    """A source, for Spark. Every connection proves that it reaches the server of `at`, and shows all of it (INV 9)."""
+    """A source, for Spark. Every connection proves that it reaches the server of `at` and shows all of W (INV 9)."""
 
     @property
     def key_hash(self) -> KeyHash:
-        """What its SQL hashes keys with, where leaves are no ranges of a key."""
+        """The hash of keys in its SQL, for leaves that are not ranges of a key."""
         ...
 
     @property
     def exact_views(self) -> bool:
-        """Whether every view says its exact position, so that it may be older than the sink it is compared with."""
+        """Whether every view has an exact position, so that it may be older than the sink that it is compared with."""
         ...
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
@@ -114,7 +114,7 @@ class RowReader(SourceLog, Protocol):
     ) -> DataFrame:
         """The rows under these key texts in sink types. `at` None: as they are now, with everything committed before.
 
-        Rows of other keys that the source takes for equal (a collation that ignores case) may be among them.
+        Rows of other keys that the source takes as equal (a collation that ignores case) may be among them.
         """
         ...
 
@@ -123,8 +123,8 @@ class RowReader(SourceLog, Protocol):
     ) -> Watermark:
         """Give `use` all rows of the table in one read view, and return the exact position of that view (INV 19).
 
-        `use` runs in a thread of its own and has to read the frame once. Raises SourceError if the position cannot be
-        had, and what `use` raises; `use` may still have read something then, which must not count.
+        `use` runs in its own thread and must read the frame once. Raises SourceError if the position cannot be
+        determined, and whatever `use` raises; `use` may then have read rows already, which must not count.
         """
         ...
 
@@ -137,7 +137,7 @@ class RowReader(SourceLog, Protocol):
         ...
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
-        """As SourceView.bounds, outside any view: to size leaves for the next time."""
+        """As SourceView.bounds, outside any view: to size the leaves of the next comparison."""
         ...
 
     def wait_visible(self, at: Watermark, timeout: float) -> None:
@@ -145,7 +145,7 @@ class RowReader(SourceLog, Protocol):
         ...
 
     def estimated_rows(self, tables: Sequence[Table]) -> Mapping[str, int]:
-        """The source's own estimate per table ("schema.table"): for progress and order only."""
+        """The source's own estimate per table ("schema.table"): used only for progress and order."""
         ...
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
@@ -158,22 +158,22 @@ class Routing(Protocol):
 
     @property
     def ddl_topic(self) -> str | None:
-        """The topic of its schema changes; None where the source's log holds no DDL: only a changed definition tells."""
+        """The topic of its schema changes; None if the source's log has no DDL: then only a changed definition tells."""
         ...
 
     @property
     def null_becomes_default(self) -> bool:
-        """Whether the column's default is written where a row holds NULL."""
+        """Whether the connector writes a column's default for NULL."""
         ...
 
     @property
     def doubt_way_out(self) -> str:
-        """What a person can do about a column whose values can't be believed in too many rows."""
+        """What a person can do about a column with unreliable values in too many rows."""
         ...
 
     @property
     def truncates_seen(self) -> bool:
-        """Whether a TRUNCATE comes as an event."""
+        """Whether the connector sends a TRUNCATE as an event."""
         ...
 
     def topic_of(self, table: str) -> str:
@@ -181,7 +181,7 @@ class Routing(Protocol):
         ...
 
     def topics_about(self, tables: Iterable[str]) -> list[str]:
-        """The topics that say anything of these tables, that of the schema changes among them."""
+        """The topics with records about these tables, including the topic of schema changes."""
         ...
 
     def topics(self, tables: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
@@ -189,7 +189,7 @@ class Routing(Protocol):
         ...
 
     def key_mark(self, table: str) -> object | None:
-        """What in a key tells the tables of a shared topic apart; None: nothing does."""
+        """The part of a key that tells the tables of a shared topic apart; None if there is none."""
         ...
 
     def check_table(self, table: Table) -> None:
@@ -198,11 +198,11 @@ class Routing(Protocol):
 
 
 class EventDecoder(Protocol):
-    """A connector's events of one kind of source, made neutral."""
+    """Decodes a connector's events from one kind of source to the neutral form."""
 
     @property
     def routing(self) -> Routing:
-        """Where the events are."""
+        """The topics of the events."""
         ...
 
     def decode(self, raw: DataFrame, table: Table, sides: Sequence[str] = ...) -> DataFrame:
@@ -214,11 +214,11 @@ class EventDecoder(Protocol):
         ...
 
     def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
-        """The DDL in records of the schema-change topic, in their order. Raises TransportError for one that is none."""
+        """The DDL in records of the schema-change topic, in order. Raises TransportError for one without DDL."""
         ...
 
     def nulls_at_risk(self, table: Table, defaults: Defaults) -> tuple[str, ...]:
-        """Columns whose NULL a record that is `defaulted` shows as the column's default."""
+        """Columns in which a `defaulted` record shows the column's default instead of NULL."""
         ...
 
 
@@ -228,18 +228,18 @@ class TopicReader(Protocol):
     def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         """The records in the ranges as record.RAW_SCHEMA, read as committed.
 
-        Offsets that are gone fail the job, they are not skipped. Ranges without a record cost nothing.
+        Missing offsets make the job fail; they are not skipped. Empty ranges cost nothing.
         """
         ...
 
 
 class StageWriter(Protocol):
-    """A sink, for Spark. Every write is one commit that carries its `summary`, which says how far the table has come."""
+    """A sink, for Spark. Every write is one commit with a `summary`, which states the table's progress."""
 
     def stamped(self, identifier: tuple[str, str], mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
         """The newest stamp of a stage or a table, and the summary of the commit that carries it.
 
-        `mirror` is the control table's copy, for a table that has lost its stamped commits: then the summary is {}.
+        `mirror` is the control table's copy, for a table without stamped commits; the summary is then {}.
         """
         ...
 
@@ -248,7 +248,7 @@ class StageWriter(Protocol):
         ...
 
     def definition(self, stage: Stage, fingerprint: str | None) -> Table | None:
-        """The source's definition that the stage's rows were written by, if it is known to be of that fingerprint."""
+        """The source definition the stage's rows were written with, if it is known to have that fingerprint."""
         ...
 
     def rows(self, spark: SparkSession, stage: Stage) -> DataFrame:
@@ -256,18 +256,18 @@ class StageWriter(Protocol):
         ...
 
     def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
-        """Give the stage the columns of the start's table, and old rows what they hold in new ones. Returns what changed.
+        """Give the stage the columns of the start's table, and fill new columns in old rows. Returns what changed.
 
         Raises RereadNeededError naming a change that the sink's own columns cannot follow.
         """
         ...
 
     def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
-        """Give the stage exactly these (name, Spark SQL type) columns of that definition. Returns whether any changed."""
+        """Give the stage exactly these (name, Spark SQL type) columns of the definition; returns whether any changed."""
         ...
 
     def note_definition(self, stage: Stage, table: Table) -> None:
-        """Keep on the stage by which definition its rows are written; later DDL is judged by it."""
+        """Store the definition of the stage's rows on the stage; later DDL is judged against it."""
         ...
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
@@ -284,23 +284,23 @@ class StageWriter(Protocol):
         emptied: bool = False,
         small: bool = True,
     ) -> None:
-        """Write net changes (key, deleted, after). Done again from any point it ends the same.
+        """Write net changes (key, deleted, after). Repeating it from any point gives the same result.
 
-        `emptied`: the table was truncated before them. `small`: their keys may be held in memory by every task.
+        `emptied`: the table was truncated before them. `small`: every task may hold their keys in memory.
         """
         ...
 
     def images(
         self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
     ) -> None:
-        """Write net copies (image, n) of whole rows, of a table without a key. Not to be done twice.
+        """Write net copies (image, n) of whole rows to a table without a key. Must not be repeated.
 
-        Raises SinkError if the table holds fewer copies than are to go.
+        Raises SinkError if the table holds fewer copies than must be removed.
         """
         ...
 
     def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
-        """Add rows in one commit; the `first` one replaces what the stage held."""
+        """Add rows in one commit; the `first` one replaces the stage's rows."""
         ...
 
     def changeable(self, stage: Stage) -> None:
@@ -312,11 +312,11 @@ class StageWriter(Protocol):
         ...
 
     def readable_version(self, spark: SparkSession, stage: Stage) -> int:
-        """The stage's version now, made anew if a column was added since, which could not be read at the old one."""
+        """The stage's current version; a new one if a column was added since, as it cannot be read at the old version."""
         ...
 
     def at(self, stage: Stage, version: int) -> str:
-        """What Spark SQL selects from to read the stage pinned to that version, whatever is written later (INV 4)."""
+        """The FROM expression by which Spark SQL reads the stage at that version, whatever is written later (INV 4)."""
         ...
 
     def row_count(self, stage: Stage, version: int) -> int | None:
@@ -330,9 +330,9 @@ class TableKeeper(Protocol):
     def tidy(
         self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
     ) -> Tidied:
-        """Compact the table's files and drop versions that are too old, but none that a stamp or a pin needs.
+        """Compact the table's files and drop versions that are too old, except those that a stamp or a pin needs.
 
-        Nothing where there is no such table yet: its first recovery makes it.
+        Does nothing if the table does not exist yet: its first recovery creates it.
         """
         ...
 
@@ -341,20 +341,20 @@ class DeadLetters(Protocol):
     """The records of one pipeline that could not be applied."""
 
     def record(self, bad: DataFrame) -> None:
-        """Keep bad records: (topic, topic_id, partition, offset, key, value as bytes, table, reason).
+        """Store bad records: (topic, topic_id, partition, offset, key, value as bytes, table, reason).
 
-        A record that is kept already counts one more attempt, so that a batch done again adds nothing.
+        A record that is already stored counts one more attempt, so a repeated batch adds no rows.
         """
         ...
 
     def unresolved(self, table: str | None = None) -> tuple[DeadLetter, ...]:
-        """Those that nothing has put right yet, of one table or of all, oldest first."""
+        """The unresolved letters of one table or of all, oldest first."""
         ...
 
     def resolve(self, spark: SparkSession, some: Sequence[DeadLetter]) -> None:
-        """Mark letters as put right."""
+        """Mark letters as resolved."""
         ...
 
     def count_attempt(self, spark: SparkSession, some: Sequence[DeadLetter]) -> None:
-        """Count a try that did not put the letters right."""
+        """Count an attempt that did not resolve the letters."""
         ...

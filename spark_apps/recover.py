@@ -1,4 +1,4 @@
-"""The application `recover`: read every table of the open recovery into a stage of its own (steps 5 and 6's read half)."""
+"""The application `recover`: read every table of the open recovery into its own stage (steps 5 and 6, reading part)."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ RESTARTABLE = "Clear the task recover: committed chunks are not read again."
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
-    """Read the tables of the run's open recovery. `settings` is what the operator wrote for the driver."""
+    """Read the tables of the run's open recovery. `settings`: the operator's file for the driver."""
     with open_app(settings, "recover") as (run, spark):
         return recover(run, spark, settings)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the control table says has to be read."""
+    """The work to do, as the control table describes it."""
 
     epoch: int
     watermark: Watermark
@@ -57,10 +57,10 @@ class Task:
 
 @step("snapshot", leased=True)
 def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
-    """Read every table of the recovery into its stage, and say in the control table where it stands.
+    """Read every table of the recovery into its stage, and record the stage in the control table.
 
-    Safe to run again: what an earlier try committed under the same W, server and definition is not read twice.
-    Raises SchemaError when a definition is not the one at W (INV 11), or the connector hides or changes a column (INV 21).
+    Safe to run again: rows that an earlier try committed under the same W, server and definition are not read twice.
+    Raises SchemaError if a definition is not the one at W (INV 11), or the connector hides or changes a column (INV 21).
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
@@ -84,7 +84,7 @@ def _staged(writer: StageWriter, reading: Reading[Stage], head: int) -> StagedTa
 
 
 def load_task(run: Run) -> Task:
-    """The recovery's W, fence and tables, checked against what the source has now."""
+    """The recovery's W, fence and tables, checked against the source's current tables."""
     recovery = current(run)
     watermark, left = watermark_of(recovery, run), recovery.unpublished
     definitions = followed(run, left) if left else {}
@@ -116,7 +116,7 @@ def prepare(
     *,
     before: Mapping[str, Sequence[Stage]],
 ) -> Reading[Stage]:
-    """A stage of this try's own, with the source's columns and what an earlier try of the same W has finished."""
+    """A new stage for this try, with the source's columns and the chunks that an earlier try finished for the same W."""
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
     lake.ensure_table(namespace, name, columns)
@@ -137,10 +137,10 @@ def prepare(
 def find_earlier(
     lake: Sink, stages: Sequence[Stage], fresh: ChunkLedger, epoch: int
 ) -> tuple[Stage, ChunkLedger] | None:
-    """The newest stage of this epoch whose chunks were read under this very W, server and definition (INV 3).
+    """The newest stage of this epoch whose chunks were read under the same W, server and definition (INV 3).
 
-    One that began from a main which data commits have changed since could never be published: it counts for nothing,
-    and the source is read again on the newer head (INV 20).
+    A stage whose base is older than later data commits on main could never be published. So it is ignored, and the
+    source is read again on the newer head (INV 20).
     """
     for stage in sorted(stages, key=lambda s: _try_of(s, epoch), reverse=True):
         if _try_of(stage, epoch) < 0 or not lake.publishable(stage):
@@ -152,7 +152,7 @@ def find_earlier(
 
 
 def next_label(stages: Sequence[Stage], epoch: int) -> str:
-    """`recov_<epoch>_<try>` that no stage has: a driver that outlived its task keeps writing to its own."""
+    """An unused `recov_<epoch>_<try>`: a driver that outlived its task keeps writing to its own stage."""
     return f"recov_{epoch}_{max([0, *(_try_of(stage, epoch) for stage in stages)]) + 1}"
 
 
@@ -161,15 +161,16 @@ def _try_of(stage: Stage, epoch: int) -> int:
     return int(match[1]) if match else -1
 
 
-# Of a table with fewer rows the plan costs more than the reading.
+# For a table with fewer rows, planning costs more than reading.
 FEW_ROWS = 10_000
 
 
 def reading_order(rows: Mapping[str, int]) -> list[str]:
-    """Tables (name → rows, estimated) in the order in which they are begun: the largest, the small ones, then the rest.
+    """Tables (name → estimated rows) in the order in which reading starts: the largest, the small ones, then the rest.
 
-    Worked case: three large tables and one of 300 rows and 37 columns, two at a time. At the end the small one kept one
-    thread busy for 2.5 s with its plan while the other had nothing to do; beside the largest it costs nothing.
+    Worked case: three large tables and one of 300 rows and 37 columns, two at a time. As the last one, the small table
+    kept one thread busy for 2.5 s with its plan while the other had nothing to do; next to the largest it costs
+    nothing.
     """
     largest, *others = sorted(rows, key=lambda name: (-rows[name], name)) or [""]
     small = [name for name in others if rows[name] < FEW_ROWS]
@@ -179,9 +180,9 @@ def reading_order(rows: Mapping[str, int]) -> list[str]:
 def _read_all(
     tools: Tools, readings: list[Reading[Stage]], progress: Progress, *, differences: bool = False
 ) -> dict[str, int]:
-    """Tables without a key first and alone, as they are locked until Spark reads; then the rest side by side.
+    """Tables without a key first and alone, as they are locked until Spark reads; then the others in parallel.
 
-    `differences`: of a table only the rows that differ, where that is less work.
+    `differences`: read only the rows that differ, if that is less work.
     """
     rows = {r.table.full_name: progress.estimate(r.table.full_name) for r in readings}
     by_name = {r.table.full_name: r for r in readings}

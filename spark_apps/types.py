@@ -1,4 +1,4 @@
-"""The Spark SQL type of each logical type: what a sink's columns are, and what rows and events are decoded to."""
+"""The Spark SQL type of each logical type: the types of a sink's columns and of decoded rows and events."""
 
 from __future__ import annotations
 

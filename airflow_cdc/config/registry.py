@@ -1,4 +1,4 @@
-"""pipelines.yaml: read, checked, and turned into pipelines. Every fault names file, pipeline, key and cure."""
+"""pipelines.yaml: read, checked, and turned into pipelines. Every error names file, pipeline, key and remedy."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS, rea
 def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] | None = None) -> dict[str, Pipeline]:
     """The pipelines of a registry file, by name, in the file's order.
 
-    `connection_exists`, where given, is asked for each connection id the file names. Raises ConfigError
-    for the first fault, naming file, pipeline, key, and what to write instead.
+    `connection_exists`, if given, is called with each connection id in the file. Raises ConfigError
+    for the first error, naming file, pipeline, key, and what to write instead.
     """
     where = str(path)
     declared = _declared(_read(Path(path), where), where)
@@ -31,7 +31,7 @@ def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] 
 
 
 def load_unchanged(path: Path) -> dict[str, Pipeline]:
-    """As `load_registry`, parsed again only when the file has changed; no pipelines where there is no file."""
+    """As `load_registry`, parsed again only when the file has changed; no pipelines if there is no file."""
     if not path.exists():
         return {}
     stat = path.stat()
@@ -44,25 +44,25 @@ def _loaded(path: str, _mtime: int, _size: int) -> dict[str, Pipeline]:
 
 
 def get_pipeline(pipelines: Mapping[str, Pipeline], name: str, *, where: str = "") -> Pipeline:
-    """The pipeline called `name`. Raises UsageError naming the nearest one, or all."""
+    """The pipeline called `name`. Raises UsageError naming the most similar one, or all."""
     if name in pipelines:
         return pipelines[name]
     raise UsageError(f"there is no pipeline {name!r}", where=where, todo=nearest(name, pipelines))
 
 
-# the parser in C reads 200 pipelines in a fifth of the time
+# the C parser reads 200 pipelines in a fifth of the time
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _UniqueKeys(_Loader):  # type: ignore[misc, valid-type]
-    """YAML keeps the last of two equal keys in silence: here that would drop a pipeline."""
+    """Rejects duplicate keys: YAML silently keeps the last of them, which here would drop a pipeline."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, Hashable):
-                continue  # the parent says what is wrong with it
+                continue  # the base class reports the error
             if key in keys:
                 raise yaml.constructor.ConstructorError(
                     None, None, f"the key {key!r} appears twice", key_node.start_mark
@@ -136,7 +136,7 @@ def _fault(reader: Reader, at: str) -> ConfigError:
 
 
 def _check_parts(pipeline: Pipeline, at: str) -> None:
-    """Whether the connector reads such a source and writes to such a transport."""
+    """Check that the connector reads this kind of source and writes to this kind of transport."""
     source, connector, transport = pipeline.source.kind, pipeline.connector.kind, pipeline.transport.kind
     kind = CONNECTORS[connector]
     if source not in kind.reads and connector not in SOURCES[source].read_by:
@@ -150,7 +150,7 @@ def _check_parts(pipeline: Pipeline, at: str) -> None:
 
 
 def _check_control(pipeline: Pipeline, at: str) -> None:
-    """Whether there is somewhere to keep the lease, the open recovery and the ledger."""
+    """Check that there is a store for the lease, the open recovery and the ledger."""
     kind = SINKS[pipeline.sink.kind]
     if pipeline.control is None and kind.control is None:
         raise ConfigError(
@@ -178,7 +178,7 @@ def _check_backfill(pipeline: Pipeline, at: str) -> None:
 
 
 def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
-    """Two sources for one sink table, or two pipelines for one connector, would undo each other's work."""
+    """Refuse two sources for one sink table and two pipelines for one connector: they would undo each other's work."""
     owners: dict[tuple[str, ...], str] = {}
     for name, pipeline in pipelines.items():
         claims = [("source.tables", "sink table", place, table) for table, place in _sink_tables(pipeline)]

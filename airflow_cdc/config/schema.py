@@ -1,7 +1,7 @@
 """A JSON schema of pipelines.yaml for editors, made from the declarations: `python -m airflow_cdc.config.schema > FILE`.
 
-An editor completes keys, shows what each is for, and marks what is not allowed. It knows less than `airflow cdc doctor`: not
-which connector reads which source, nor which connections there are.
+An editor completes keys, shows their descriptions, and marks errors. The schema knows less than `airflow cdc doctor`:
+not which connector reads which source, nor which connections exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Schema = dict[str, Any]
 
 TEXT: Final[Schema] = {"type": "string", "minLength": 1}
 _PART = r"[^.,\s](?:[^.,]*[^.,\s])?"
-# by the form's identity: two forms may be called the same
+# keyed by the form's identity, as two forms may have the same name
 _FORMS: Final[tuple[tuple[Form, Schema], ...]] = (
     (NAME, {"type": "string", "pattern": "^[A-Za-z][A-Za-z0-9_]{0,99}$"}),
     (TABLE, {"type": "string", "pattern": rf"^{_PART}\.{_PART}$"}),
@@ -55,7 +55,7 @@ def text() -> str:
 
 
 def _settings(of: type[Any], kind: str = "") -> Schema:
-    """A mapping with the keys of a settings class; `kind`: the only word that its key `kind` may be."""
+    """A mapping with the keys of a settings class; `kind`: the only allowed value of its key `kind`."""
     keys = [one for one in declared(of) if one.key.description != UNUSED]
     properties = {one.name: {"const": kind} if kind and one.name == "kind" else _key(one) for one in keys}
     required = [one.name for one in keys if one.required]

@@ -1,7 +1,7 @@
 """The `[cdc]` section of airflow.cfg: every option declared once, and read here.
 
 The declarations are also what Airflow lists (`airflow config list --section cdc`) and what the configuration reference
-shows. Nothing of Airflow is imported at the top: Airflow reads the declarations while it is imported itself.
+shows. Nothing of Airflow is imported at the top, because Airflow reads the declarations while it is being imported.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from airflow_cdc.core.errors import ConfigError
 
 SECTION = "cdc"
 CLI_USERS = ("token", "shell")
-# what Airflow itself takes where `[api] base_url` is not set
+# Airflow's own default if `[api] base_url` is not set
 LOCAL_AIRFLOW = "http://localhost"
 LOCAL_PORT = "8080"
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option: what it is for, what holds where it is not set, and an example.
+    """One option: its purpose, its default, and an example.
 
     `form` says how the text is written. `default` must hold no brace, which Airflow would replace while it is imported;
-    `unset` says in words what an empty option stands for.
+    `unset` describes in words what an empty option means.
     """
 
     name: str
@@ -144,12 +144,12 @@ def report_dir(override: str | None = None) -> str:
 
 
 def report_url() -> str:
-    """Address under which a web server shows `report_dir`; empty where there is none."""
+    """Address under which a web server shows `report_dir`; "" if there is none."""
     return _get("report_url").rstrip("/")
 
 
 def airflow_url() -> str:
-    """The address of Airflow's web server, without a trailing slash; on this machine where `[api] base_url` is not set."""
+    """The address of Airflow's web server, without a trailing slash; on this machine if `[api] base_url` is not set."""
     from airflow.sdk.configuration import conf
 
     local = f"{LOCAL_AIRFLOW}:{conf.get('api', 'port', fallback=LOCAL_PORT) or LOCAL_PORT}"
@@ -157,17 +157,17 @@ def airflow_url() -> str:
 
 
 def apply_schedule() -> str | None:
-    """Cron expression of the `cdc_apply__<pipeline>` DAGs; None where it says none: they run when triggered."""
+    """Cron expression of the `cdc_apply__<pipeline>` DAGs; None if it is `none`: they run when triggered."""
     return _schedule("apply_schedule")
 
 
 def nightly_schedule() -> str | None:
-    """Cron expression of the `cdc_nightly_consistency__<pipeline>` DAGs; None where it says none."""
+    """Cron expression of the `cdc_nightly_consistency__<pipeline>` DAGs; None if it is `none`."""
     return _schedule("nightly_schedule")
 
 
 def maintain_schedule() -> str | None:
-    """Cron expression of the `cdc_maintain__<pipeline>` DAGs; None where it says none."""
+    """Cron expression of the `cdc_maintain__<pipeline>` DAGs; None if it is `none`."""
     return _schedule("maintain_schedule")
 
 

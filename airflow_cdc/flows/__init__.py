@@ -1,1 +1,1 @@
-"""The ten steps of a recovery as plain functions over the clients of one pipeline; no Airflow below this line."""
+"""The ten steps of a recovery as plain functions over the clients of one pipeline; nothing here imports Airflow."""

@@ -19,11 +19,11 @@ LEASE_SECONDS = 300
 
 
 def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> Facts:
-    """Give up `tables` of the open recovery (none: all that are not published), by `who` and for `reason`.
+    """Give up `tables` of the open recovery (none: all that are not published). `who` and `reason` go into the audit.
 
-    The abandoned tables stay refused by apply, and named by the diagnosis, until a recovery publishes them. What is left
-    of the recovery goes on; if all of it is published already, it is closed here. Returns `{"abandoned", "left",
-    "recovery", "connector", "todo"}`. Raises LeaseHeldError while the recovery's run lives, UsageError where nothing is
+    Until a recovery publishes the abandoned tables, apply refuses them and the diagnosis names them. The recovery
+    continues with the rest; if all of that is published already, it is closed here. Returns `{"abandoned", "left",
+    "recovery", "connector", "todo"}`. Raises LeaseHeldError while the recovery's run lives, UsageError if nothing is
     open or no reason is given.
     """
     if not reason.strip():
@@ -63,7 +63,7 @@ _TODO = {
 
 
 def _forget_stages(run: Run, tables: Sequence[str]) -> None:
-    """What was staged of the abandoned tables goes; a lake that can't be reached must not keep the recovery open."""
+    """Drop the stages of the abandoned tables. An unreachable lake must not keep the recovery open."""
     try:
         drop_stages(run, tables)
     except CdcError as error:
@@ -71,7 +71,7 @@ def _forget_stages(run: Run, tables: Sequence[str]) -> None:
 
 
 def _close(run: Run, run_id: str) -> None:
-    """Close the rest of the recovery in the name of its own run, which no longer lives."""
+    """Close the rest of the recovery in the name of its own run, which has ended."""
     theirs = replace(run, run_id=run_id)
     run.clients.control.acquire(run_id, LEASE_SECONDS)
     close(theirs)

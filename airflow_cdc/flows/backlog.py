@@ -17,9 +17,9 @@ from airflow_cdc.flows.run import Facts, Run
 
 
 def pending(run: Run) -> Facts:
-    """What waits: `{"recovery": run id if it leaves no table to apply, "tables": [behind…], "dead_letters": to be tried again}`.
+    """What waits: `{"recovery": run id if it leaves no table to apply, "tables": [behind…], "dead_letters": to retry}`.
 
-    A table counts as behind unless its stamp proves that it is not: whatever is odd is for the apply itself to judge.
+    A table counts as behind unless its stamp proves that it is not: the apply itself judges anything odd.
     """
     control = run.clients.control.facts()
     tables = applicable(control, run.pipeline.source.tables)
@@ -38,9 +38,9 @@ def pending(run: Run) -> Facts:
 
 @dataclass(slots=True)
 class Waiting:
-    """Looks at what waits, again and again: see pending().
+    """Looks repeatedly at what waits: see pending().
 
-    A look that fails sees nothing; after `patience` seconds of such looks the error is raised, with 0 at once.
+    A failed look counts as nothing waiting. After `patience` seconds of failed looks the error is raised (0: at once).
     """
 
     run: Run
@@ -66,9 +66,9 @@ class Waiting:
 
 
 def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
-    """Those of the tables that may be applied now: not the abandoned ones, and not those of an open recovery.
+    """The tables that may be applied now: all except abandoned tables and those of an open recovery.
 
-    None at all while that moves the connector's offset: it is read past only under a new epoch of all tables (INV 39).
+    None while the open recovery moves the connector's offset, which gives all tables a new epoch (INV 39).
     """
     recovery = control.recovery
     if recovery is not None and not recovery.offset_kept:
@@ -78,7 +78,7 @@ def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
 
 
 def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:
-    """Whether neither rows nor DDL wait; a topic of DDL that does not exist holds none."""
+    """Whether neither rows nor DDL wait; a DDL topic that does not exist holds none."""
     return caught_up(stamp, epoch, rows) and (ddl is None or caught_up(stamp, epoch, ddl))
 
 
@@ -90,7 +90,7 @@ def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool
 
 
 def _made_anew(run: Run, table: str, table_id: str | None) -> bool:
-    """Whether the source made the table again (TRUNCATE) since it was applied, which leaves no event (INV 13)."""
+    """Whether the source recreated the table (TRUNCATE) since the last apply, which sends no event (INV 13)."""
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     summary = lake.stamped_summary(namespace, name) if lake.exists(namespace, name) else {}
     applied = Applied.from_summary(summary)

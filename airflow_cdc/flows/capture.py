@@ -12,7 +12,7 @@ from airflow_cdc.kinds import config_rules_of
 
 
 def captured(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
-    """Definitions of the pipeline's tables as the source has them now. Raises SourceError for a missing one."""
+    """The source's current definitions of the pipeline's tables. Raises SourceError for a missing one."""
     names = list(tables or run.pipeline.source.tables)
     definitions = present(run, names)
     if missing := sorted(set(names) - set(definitions)):
@@ -21,7 +21,7 @@ def captured(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
 
 
 def present(run: Run, tables: Sequence[str]) -> Mapping[str, Table]:
-    """Definitions of those of the tables that the source has now."""
+    """Definitions of the tables, without those that the source does not have now."""
     return run.clients.source.definitions(list(tables)) if tables else {}
 
 
@@ -36,15 +36,15 @@ def missing_error(run: Run, tables: str) -> SourceError:
 
 
 def settings(run: Run) -> CaptureSettings:
-    """The connector's own configuration, read for what decoding and routing need."""
+    """The connector's own configuration, parsed for decoding and routing."""
     return config_rules_of(run.pipeline).capture(run.clients.connector.raw_config(run.pipeline.connector.name))
 
 
 def followed(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
     """The tables' definitions, after checking that the connector sends these tables' rows unchanged (INV 21, 31).
 
-    Call it before rows are read directly from the source: values that the connector masks must never be written. Raises SchemaError or
-    ConfigError naming the setting.
+    Call it before rows are read directly from the source: values that the connector masks must never be written.
+    Raises SchemaError or ConfigError, which names the setting.
     """
     definitions, capture = captured(run, tables), settings(run)
     for table in definitions.values():
@@ -53,6 +53,6 @@ def followed(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
 
 
 def topic_names(run: Run, tables: Sequence[str]) -> dict[str, str]:
-    """Table → topic, as the connector's prefix and routing make it."""
+    """Table → topic, by the connector's prefix and routing."""
     capture = settings(run)
     return {table: capture.topic_of(table) for table in tables}

@@ -1,4 +1,4 @@
-"""Whether the connector's events carry what the tables hold, as far as a short look at the rows can tell (INV 31)."""
+"""Whether the connector's events carry the tables' values, as far as a short look at the rows can tell (INV 31)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ TABLE_SECONDS = 5.0
 
 
 def refuse_uncarried(run: Run, tables: Iterable[Table]) -> None:
-    """Raise one SchemaError that names every column with a value that events don't carry, of all tables.
+    """Raise one SchemaError that names every column, of all tables, with a value that events don't carry.
 
-    A table that takes too long passes.
+    A table whose scan takes too long is not refused.
     """
     if found := [look for _, looks in look_through(run, tables) for look in looks]:
         raise refusal(found)
 
 
 def refusal(found: Sequence[Look]) -> SchemaError:
-    """One error about all of these columns: each kind of value once, with the columns that hold it and what to do."""
+    """One error about all of these columns: each kind of value once, with its columns and what to do."""
     columns: dict[str, list[str]] = {}
     for look in found:
         columns.setdefault(look.what, []).append(look.place)

@@ -1,4 +1,4 @@
-"""The report of a run that compared, and perhaps repaired, without a recovery."""
+"""The report of a run that compared tables, and perhaps repaired them, without a recovery."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from airflow_cdc.flows.close import report_folder, store, told_of
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
 
-# What a report calls the problem by its verdict; see docs/problems.md.
+# Verdict → the problem code in the report; see docs/problems.md.
 PROBLEMS = {Verdict.MATCH: "HEALTHY", Verdict.MISMATCH: "SINK_DIFFERS", Verdict.INCONCLUSIVE: "UNKNOWN"}
 
 
 def report_check(
     run: Run, reports: Mapping[str, TableReport], *, evidence: Mapping[str, str], kind: str = CHECK
 ) -> Facts:
-    """Write report.json and its page: the tables as they are now, and what was found (`evidence`: table → text).
+    """Write report.json and its page: the tables as they are now, and the findings (`evidence`: table → text).
 
     `reports` holds the tables that this task compared; those that an earlier task of the run compared are added. `kind` is
-    what the run was (`core.stored`). Keeps the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
+    the kind of run (`core.stored`). Stores the verdict in the run's ledger. Returns `{"report", "page", "verdict"}`.
     """
     control = run.clients.control
     entry, check = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
@@ -40,7 +40,7 @@ def report_check(
 def _equal(
     tables: Mapping[str, TableReport], equal_tables: frozenset[str], entry: LedgerEntry, kind: str
 ) -> frozenset[str]:
-    """The tables that were compared whole and are equal: a night compares parts, a repair whole tables, a backfill parts."""
+    """The tables that were compared whole and are equal: repairs compare whole tables, nights and backfills parts."""
     if kind == BACKFILL:
         return frozenset()
     parts = {name for name, table in entry.checked.items() if not table.whole}
@@ -76,7 +76,7 @@ def store_json(run: Run, name: str, value: Any) -> str:
 
 
 def store_text(run: Run, name: str, text: str) -> str:
-    """Write a file beside the run's report (`name` may have folders in it); returns where."""
+    """Write a file beside the run's report (`name` may contain folders); returns where."""
     location = f"{report_folder(run)}/{name}"
     files = fsspec.filesystem(location.split("://", 1)[0] if "://" in location else "file")
     files.makedirs(location.rpartition("/")[0], exist_ok=True)

@@ -26,18 +26,18 @@ log = logging.getLogger("airflow_cdc.close")
 
 CLOSED = "closed"
 RECOVERY_FILE = "recovery.json"
-# in the run's ledger: who agreed to its plan
+# in the run's ledger: who approved its plan
 APPROVED = "approved"
 
 
 @step("close")
 def close(run: Run) -> Facts:
-    """Close the published recovery: settings back, stages dropped, lease released. Safe to run again after a kill.
+    """Close the published recovery: restore settings, drop stages, release the lease. Safe to run again after a kill.
 
     Raises VerificationError when a table is not on main yet: an unfinished recovery must not look closed (INV 1).
     """
     control, entry = run.clients.control, run.clients.control.entry(run.run_id)
-    if entry.recovery == CLOSED:  # killed after it was closed: only the lease may be left
+    if entry.recovery == CLOSED:  # killed after closing: only the lease may be left
         control.release(run.run_id)
         return {"closed": True, "epoch": entry.epoch}
     with kept(control, run.run_id, LEASE_SECONDS):
@@ -62,12 +62,12 @@ def _close(run: Run) -> Facts:
 
 
 def report(run: Run) -> Facts:
-    """Write `<report_dir>/<pipeline>/<run_id>/report.json` and `report.html` from what the ledger holds.
+    """Write `<report_dir>/<pipeline>/<run_id>/report.json` and `report.html` from the ledger.
 
-    Works for a run in any state; a run that did not reach its end is INCONCLUSIVE. The run joins its pipeline's list.
+    Works for a run in any state; an unfinished run is INCONCLUSIVE. The run is added to its pipeline's list.
     """
     recovery_report = assemble(run)
-    # until all of it is published, what was compared is not what readers see
+    # until all of it is published, readers do not see what was compared
     published = recovery_report.verdict is Verdict.MATCH
     return store(
         run,
@@ -80,7 +80,7 @@ def report(run: Run) -> Facts:
 def store(run: Run, report: RecoveryReport, kind: str, equal: frozenset[str]) -> Facts:
     """Write a report as report.json and as a page, and list the run, which proved the tables `equal`.
 
-    Returns where they are, and the verdict.
+    Returns the places of both, and the verdict.
     """
     reports, name = ReportStore(run.report_dir), run.pipeline.name
     written = reports.keep_report(report)
@@ -95,7 +95,7 @@ def report_folder(run: Run) -> str:
 
 
 def assemble(run: Run) -> RecoveryReport:
-    """The report of this run, from its ledger and from the recovery while that is open."""
+    """The report of this run, from its ledger and, while it is open, from the recovery."""
     control = run.clients.control
     entry, open_now = control.entry(run.run_id), control.recovery(read_position)
     recovery = _closed(run, entry) or (open_now if open_now and open_now.run_id == run.run_id else None)
@@ -108,7 +108,7 @@ def assemble(run: Run) -> RecoveryReport:
 
 
 def told_of(run: Run, report: RecoveryReport, approved: str) -> RecoveryReport:
-    """The report with who started the run, who `approved` it ("": nobody was asked), when it began, and now as its end."""
+    """The report with who started the run, who `approved` it ("": nobody was asked), its begin, and now as its end."""
     begun = min((step.started for step in report.steps if step.started), default="")
     return replace(
         report,
@@ -120,13 +120,13 @@ def told_of(run: Run, report: RecoveryReport, approved: str) -> RecoveryReport:
 
 
 def _closed(run: Run, entry: LedgerEntry) -> OpenRecovery | None:
-    """The recovery of this run as it was closed; None while it is open, or if the run had none."""
+    """The closed recovery of this run; None while it is open, or if the run had none."""
     document = entry.document or (kept_document(run) if entry.recovery == CLOSED else None)
     return OpenRecovery.from_json(document, read_position) if document else None
 
 
 def _compared(recovery: OpenRecovery, entry: LedgerEntry) -> OpenRecovery:
-    """The recovery as its report has it: one that moved the position only has what was compared after it, on main."""
+    """The recovery for its report. If it only moved the position, its comparisons are those made afterwards on main."""
     if recovery.strategy not in POSITION_ONLY:
         return recovery
     checked = {name: VerifiedTable.from_json(table.report.to_json()) for name, table in entry.checked.items()}
@@ -136,7 +136,7 @@ def _compared(recovery: OpenRecovery, entry: LedgerEntry) -> OpenRecovery:
 def keep_document(run: Run, recovery: OpenRecovery) -> None:
     """Store the closed recovery beside its report: with thousands of tables it is too large for the ledger.
 
-    If the folder cannot be written, it stays in the ledger: a finished recovery must be able to close.
+    If the folder cannot be written, the document stays in the ledger: a finished recovery must be able to close.
     """
     try:
         text = json.dumps(recovery.to_json(), ensure_ascii=False)
@@ -147,7 +147,7 @@ def keep_document(run: Run, recovery: OpenRecovery) -> None:
 
 
 def kept_document(run: Run) -> Facts:
-    """What `keep_document` kept of this run; {} if nothing."""
+    """The document that `keep_document` stored for this run; {} if none."""
     text = ReportStore(run.report_dir).read(run.pipeline.name, safe(run.run_id), RECOVERY_FILE)
     return dict(json.loads(text)) if text else {}
 

@@ -1,4 +1,4 @@
-"""Steps 3 and 7: stop the connector; restart it with what the recovery needs, and see it stream past W."""
+"""Steps 3 and 7: stop the connector; start it with the settings that the recovery needs, and see it stream past W."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ RESTART_GRACE_SECONDS = 60.0
 HEARTBEAT = "heartbeat.interval.ms"
 SNAPSHOT_MODE = "snapshot.mode"
 HEARTBEAT_MS = "1000"
-# on a quiet source a recovery waits for one, and keeps the hold meanwhile
+# on a quiet source a recovery waits for one and meanwhile keeps the hold
 SLOWEST_HEARTBEAT_MS = 30_000
-# Heartbeats alone: with a small connect.keep.alive.interval.ms an idle connector would tell sooner where it is, but
-# Debezium then takes a reader that waits for a full queue for a lost connection, and reads the transaction again.
+# Only the heartbeat is set. With a small connect.keep.alive.interval.ms an idle connector would report its position
+# sooner, but Debezium then mistakes a reader that waits for a full queue for a lost connection, and reads the
+# transaction again.
 RECOVERY_SETTINGS = (HEARTBEAT, SNAPSHOT_MODE)
 
 
 @step("stop_connector", leased=True)
 def stop(run: Run) -> Facts:
-    """Stop the connector and wait until it is STOPPED with zero tasks. It stays so until its offset is proven."""
+    """Stop the connector and wait until it is STOPPED with zero tasks. It stays stopped until its offset is proven."""
     current(run)
     name = run.pipeline.connector.name
     before = run.clients.connector.state(name).state
@@ -46,12 +47,12 @@ def stop(run: Run) -> Facts:
 
 @step("resume_connector", leased=True)
 def resume(run: Run) -> Facts:
-    """Start the connector from the written offset and return when it reads on from there and is past W (INV 38).
+    """Start the connector from the written offset and return when it continues from there and is past W (INV 38).
 
-    Where the schema history differed from the tables at W it is rebuilt first, by one start in
-    `snapshot.mode=recovery`; that mode would rebuild at EVERY start, so it is switched back at once. A quiet table
-    moves no offset without heartbeats, so the run has them (INV 6); `close` puts the setting back. Raises SourceError
-    where the log was purged behind the written offset.
+    If the schema history differed from the tables at W, it is rebuilt first, by one start in
+    `snapshot.mode=recovery`; that mode would rebuild at EVERY start, so it is switched back at once. Without
+    heartbeats a quiet table moves no offset, so the run sets them (INV 6) and `close` restores the setting. Raises
+    SourceError if the log after the written offset was purged.
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)
@@ -68,7 +69,7 @@ def resume(run: Run) -> Facts:
 def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(recovery.history.differences)
     since = _doubted_since(run) if rebuild else 0
-    if failures(run):  # of an earlier try: resuming does not start a failed task
+    if failures(run):  # from an earlier try: resuming does not start a failed task
         _stop_at_w(run, recovery)
     set_converter(run)
     change_settings(run, {HEARTBEAT: heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
@@ -94,13 +95,13 @@ def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
 def _purge_named(run: Run, watermark: Watermark) -> Iterator[None]:
     """If the connector fails because W's log was purged, restarts do not help: the error asks for a new W.
 
-    Nothing is started from a W that is gone; a purge in between shows as the connector's own failure.
+    The connector is not started from a W that is gone; a later purge shows as the connector's own failure.
     """
 
     def check() -> None:
         offset = committed(run)
         if current(run).offset_kept and offset is not None and offset.position != watermark.position:
-            return  # it goes on from before W: whether that is there, only its own failure can tell
+            return  # it continues from before W; only its own failure can tell whether that log is still there
         if offset is None or offset.position == watermark.position or not offset.has_read(watermark):
             still_there(run, watermark, then="stop_connector")
 
@@ -116,7 +117,7 @@ def _purge_named(run: Run, watermark: Watermark) -> Iterator[None]:
 def restart(run: Run) -> Facts:
     """Restart a failed connector, or start a stopped one, once; it must run and keep running, or this fails.
 
-    A restart is answered before it happens, so a FAILED seen at first may be the old one: it counts after a grace.
+    A restart is answered before it happens, so a FAILED seen at first may be the old one: it counts only later.
     """
     name = run.pipeline.connector.name
     if run.clients.connector.state(name).state in ("STOPPED", "PAUSED"):
@@ -136,10 +137,10 @@ def _restarted(run: Run) -> bool | None:
 
 
 def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:
-    """Set settings of the connector; the first value of each before the recovery is kept (None: was absent).
+    """Set settings of the connector; each setting's value from before the recovery is stored (None: was absent).
 
-    None in `wanted` leaves a setting alone. Only the changed settings are kept: a connector's configuration holds
-    credentials and has no place in the control table.
+    None in `wanted` leaves a setting alone. Only the changed settings are stored, because a connector's configuration
+    holds credentials, which do not belong in the control table.
     """
     name = run.pipeline.connector.name
     config = run.clients.connector.raw_config(name)
@@ -152,7 +153,7 @@ def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:
 
 
 def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, str | None]:
-    """Put settings back to what they were before the recovery. Safe to run again."""
+    """Restore settings to their values from before the recovery. Safe to run again."""
     saved = current(run).settings_before
     due = {key: saved[key] for key in keys if key in saved}
     if due:
@@ -166,15 +167,15 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, st
 
 
 def heartbeat(run: Run) -> str | None:
-    """The heartbeat the recovery sets, or None where the connector has one that is often enough."""
+    """The heartbeat interval that the recovery sets, or None if the connector's own is short enough."""
     return None if 0 < settings(run).heartbeat_ms <= SLOWEST_HEARTBEAT_MS else HEARTBEAT_MS
 
 
 def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:
     """Stop the connector and set its offset to W again, so that it starts there whatever it has sent.
 
-    A restart alone goes on wherever it was. Seen on 3.6.1: stopped between the delete and the create that a changed key
-    becomes, it counts the row as done and never sends the create.
+    After a restart alone it continues wherever it was. Seen on 3.6.1: a changed key becomes a delete and a create, and
+    a connector stopped between the two counts the row as done and never sends the create.
     """
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
     if recovery.backup is None or recovery.written is None:
@@ -183,7 +184,7 @@ def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:
 
 
 def from_the_start_again(run: Run, recovery: OpenRecovery) -> None:
-    """Put the snapshot mode back, and begin at W once more."""
+    """Restore the snapshot mode, and start at W once more."""
     name = run.pipeline.connector.name
     _stop_at_w(run, recovery)
     restore(run, (SNAPSHOT_MODE,))
@@ -192,10 +193,10 @@ def from_the_start_again(run: Run, recovery: OpenRecovery) -> None:
 
 
 def restore_settings(run: Run) -> dict[str, str | None]:
-    """Put all settings back, by a restart that begins the transaction under way from its start.
+    """Restore all settings, by a restart that sends the current transaction again from its beginning.
 
-    An offset inside a transaction says how many of its events and rows to skip, and a row of which only half was sent
-    would be skipped whole; without those two keys the transaction is sent again from its beginning, which is harmless.
+    An offset inside a transaction says how many of its events and rows to skip, so a row that was only half sent
+    would be skipped whole. Without those two keys the transaction is sent again from its beginning, which is harmless.
     """
     name, connector = run.pipeline.connector.name, run.clients.connector
     if not current(run).settings_before:
@@ -227,7 +228,7 @@ def history(run: Run) -> TableDefinitions:
 
 
 def _doubted_since(run: Run) -> int:
-    """The newest snapshot in the history before this recovery began to rebuild it; the first answer stands."""
+    """The newest snapshot in the history before this recovery began to rebuild it; the first answer is kept."""
     if (since := current(run).history.since) is not None:
         return since
     newest = history(run).newest_ms

@@ -22,8 +22,8 @@ UNCHANGED = "unchanged"
 def decide(run: Run, strategy: str | None = None) -> Facts:
     """Observe, diagnose and plan.
 
-    Returns `{"pipeline", "pipeline_hash", "tables", "deletes", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`, all plain JSON.
-    `strategy` names a strategy a person chose; the planner refuses one that does not fit, with its reason.
+    Returns `{"pipeline", "pipeline_hash", "tables", "deletes", "taken_at", "note", "diagnosis": {...}, "plan": {...}}`,
+    all plain JSON. `strategy` is one that a person chose; the planner refuses an unsuitable one with its reason.
     """
     observation, rules = observe(run), rules_for(run.pipeline)
     diagnosis = diagnose(observation, rules)
@@ -51,17 +51,17 @@ def decide(run: Run, strategy: str | None = None) -> Facts:
 
 
 def _not_carried(run: Run, tables: list[str]) -> str:
-    """Why rows cannot be read past the connector: a column or setting that its events don't carry (INV 21, 31)."""
+    """Why rows cannot be read directly: a column or setting with values that events don't carry (INV 21, 31)."""
     try:
         followed(run, tables)
     except (SchemaError, ConfigError) as error:
         return str(error)
     except SourceError:
-        return ""  # what can't be read now is said by open_recovery, which looks again
+        return ""  # open_recovery looks again and reports what can't be read now
     return ""
 
 
-# Problems of single tables, whose others are left alone (INV 39).
+# Problems of single tables, which leave the other tables alone (INV 39).
 CONCERNED: Mapping[str, Callable[[Observation], tuple[str, ...]]] = {
     "EPOCH_BEHIND": tables_behind,
     "STAMP_LOST": tables_without_stamp,
@@ -82,16 +82,16 @@ def asked_strategy(run: Run) -> str | None:
 
 
 def note_unchanged(run: Run, why: str) -> None:
-    """Keep for the report why this run changed nothing, though a plan was made."""
+    """Store for the report why this run changed nothing although it had a plan."""
     run.clients.control.ledger_set(run.run_id, UNCHANGED, f"{why}: nothing was changed")
 
 
 def fewer_rows(run: Run, observation: Observation) -> dict[str, int | None]:
-    """Table → by how many rows the source has fewer than the sink: at least so many will go from the sink.
+    """Table → how many rows the sink has more than the source: at least that many will be removed from the sink.
 
-    Rows that came in the gap hide others that went, so this is a lower bound; `publish` looks again at what the
-    verification counted. None where either side can't be counted, or not in time: that may be any number (INV 36). A
-    table from which nothing goes is absent.
+    This is a lower bound, because rows inserted in the gap offset deleted ones; `publish` checks again with the
+    verification's counts. None if either side can't be counted in time, which may mean any number (INV 36). A table
+    from which nothing is removed is absent.
     """
     tables = observation.sink.tables if isinstance(observation.sink, SinkFacts) else {}
     known = {name: _fewer(run, name, facts) for name, facts in tables.items() if name in run.tables}

@@ -1,4 +1,4 @@
-"""What a pipeline needs before the night it needs it: each check says what it found, and what to do."""
+"""Checks of what a pipeline needs, made before it is needed: each check reports its finding and what to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DOUBTED = "Do nothing if such characters are rare: their events become dead let
 
 
 def doctor_installation(*, mirrors: bool = True) -> list[Check]:
-    """What this machine must have: matching pyspark wheels, Java, spark-submit; nothing where no pipeline has a sink."""
+    """What this machine must have: matching pyspark wheels, Java, spark-submit; nothing if no pipeline has a sink."""
     return [_pyspark(), _java(), _spark_submit()] if mirrors else []
 
 
@@ -137,14 +137,14 @@ def _connector(run: Run) -> Iterator[Check]:
 
 
 def _keep_alive(subject: str, interval_ms: int) -> Check:
-    """A short one makes Debezium read large transactions again, and lose the rest of one if its worker dies then."""
+    """A short interval makes Debezium re-read large transactions, and lose the rest of one if its worker dies then."""
     good = interval_ms >= KEEP_ALIVE_FLOOR_MS
     todo = "" if good else "Remove it (the default is 60000): a full queue is mistaken for a lost connection."
     return Check(subject, "keep-alive", "ok" if good else "warn", f"connect.keep.alive.interval.ms={interval_ms}", todo)
 
 
 def _rows_in_events(run: Run) -> Iterator[Check]:
-    """Whether NULL arrives as NULL: else the first apply after a recovery would refuse the tables."""
+    """Whether NULL arrives as NULL; if not, the first apply after a recovery would refuse the tables."""
     subject, definitions = run.pipeline.name, captured(run)
     if settings(run).observed_only:
         return
@@ -169,7 +169,7 @@ def _years(run: Run) -> Iterator[Check]:
 
 
 def _carried(run: Run) -> Iterator[Check]:
-    """Whether the connector's events carry the tables' rows: by types, character sets and settings, then by the rows."""
+    """Whether the connector's events carry the tables' rows: by types, character sets, settings, and then the data."""
     subject, tables, capture = run.pipeline.name, dict(captured(run)), settings(run)
     if capture.observed_only:
         return

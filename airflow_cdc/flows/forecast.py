@@ -1,4 +1,4 @@
-"""How long the stored position stays in the source's log, and whether a snapshot fits into what log and topics keep."""
+"""How long the stored position stays in the source's log, and whether log and topics outlast a snapshot."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class PipelineForecast:
     """A pipeline's forecast at one time.
 
     Attributes:
-        position: the stored one, file:pos.
-        warn_before_s: the policy's warning time; `at_risk` if less than it may be left.
-        snapshot_s: how long reading the source takes: the last time it was read, else the policy's max_duration.
+        position: the stored position, file:pos.
+        warn_before_s: the policy's warning time; `at_risk` if less than that may be left.
+        snapshot_s: how long reading the source takes: as long as last time, else the policy's max_duration.
         topics_keep_s: how long the topics keep an event at least; None if for ever.
         snapshot_fits: whether W, taken now, and the events after it outlive that.
     """
@@ -38,11 +38,11 @@ class PipelineForecast:
 
     @property
     def exit_status(self) -> int:
-        """What the command ends with."""
+        """The exit status of the command."""
         return 1 if self.at_risk or not self.snapshot_fits else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON, the forecast's values beside the others."""
+        """Plain JSON, with the forecast's values on the same level."""
         value = asdict(self)
         return {**value, **value.pop("forecast")}
 

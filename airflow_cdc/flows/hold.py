@@ -1,4 +1,4 @@
-"""Step 4, in parallel with the other tasks: prevent the purge of W, and DDL, as long as the recovery needs it (INV 10)."""
+"""Step 4, in parallel with the other tasks: prevent DDL and the purge of W while the recovery needs it (INV 10)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The pipeline's lease: renewed by the process that works under it, and taken over only from a run that has ended.
 
-A lease that is not renewed runs out, but that alone proves no death: a run may be waiting for a slot in Airflow, or its
-machine may have been frozen. So before taking it over, a run asks Airflow about the holder as well (INV 37).
+A lease that is not renewed expires, but that alone does not prove that its run is dead: the run may be waiting for a
+slot in Airflow, or its machine may have been frozen. So before a run takes over a lease, it also asks Airflow about the
+holder (INV 37).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from airflow_cdc.core.lease import Lease
 
 log = logging.getLogger("airflow_cdc.lease")
 
-# A lease is renewed three times in its lifetime: two renewals may fail before it runs out.
+# A lease is renewed three times in its lifetime, so two renewals may fail before it expires.
 RENEWALS: Final = 3
 
 Lives = Callable[[str, str], bool | None]
@@ -28,12 +29,12 @@ class Renewable(Protocol):
     """What renews a lease: the control table."""
 
     def renew(self, owner: str, ttl: float) -> object:
-        """Prolong `owner`'s lease by `ttl` seconds. Raises LeaseHeldError if it is lost."""
+        """Extend `owner`'s lease by `ttl` seconds. Raises LeaseHeldError if it is lost."""
 
 
 @contextmanager
 def kept(control: Renewable, owner: str, seconds: float) -> Iterator[None]:
-    """Renew `owner`'s lease now and for as long as the block runs, by a thread of its own.
+    """Renew `owner`'s lease now and, in a thread, for as long as the block runs.
 
     Raises LeaseHeldError at the beginning, or at the end of a successful block, if another run has the lease.
     """
@@ -60,7 +61,7 @@ class _Renewal:
 
     def once(self) -> None:
         """Renew now. Raises LeaseHeldError if somebody else has the lease."""
-        asked_at = time.time()  # a lease lasts in the time of the day, also while the machine sleeps
+        asked_at = time.time()  # a lease is measured in wall-clock time, which passes while the machine sleeps
         self._control.renew(self._owner, self._seconds)
         self._renewed_at = asked_at
 
@@ -69,7 +70,7 @@ class _Renewal:
         while not self.over.wait(self._seconds / RENEWALS):
             try:
                 self.once()
-            except LeaseHeldError as error:  # for good: nothing more is renewed, and the block's end says so
+            except LeaseHeldError as error:  # final: no more renewals, and the end of the block raises it
                 self._lost = error
                 return
             except CdcError as error:  # the catalog may be back the next time
@@ -78,8 +79,8 @@ class _Renewal:
     def raise_if_lost(self) -> None:
         """Raise LeaseHeldError if the lease was lost.
 
-        A process that was frozen may reach the end of its work before its thread has looked again, while another run
-        took the lease that had run out: so the lease is asked for once more when it may have run out.
+        A process that was frozen may reach the end of its work before its thread checks again, while another run has
+        taken the expired lease. So the lease is renewed once more if it may have expired.
         """
         if self._lost is not None:
             raise self._lost
@@ -88,11 +89,11 @@ class _Renewal:
 
 
 def ended_by(lives: Lives | None) -> Callable[[Lease], bool]:
-    """Whether the holder of a lease that has run out is known to have ended.
+    """Whether the holder of an expired lease is known to have ended.
 
-    `lives(dag_id, run_id)` asks Airflow; None from it means that it could not be asked, and then the run may live. Where
-    there is no way of asking (`lives` is None), or the holder is no DAG run, its process has renewed nothing for the
-    whole lease, and that has to do.
+    `lives(dag_id, run_id)` asks Airflow; it returns None if Airflow could not be asked, and then the run may be alive.
+    Without a way of asking (`lives` is None), or if the holder is not a DAG run, the expired lease itself has to be
+    enough: the holder's process has not renewed it for the whole lifetime.
     """
 
     def ended(lease: Lease) -> bool:

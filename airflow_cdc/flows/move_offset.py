@@ -1,4 +1,4 @@
-"""Moving a connector's position by hand: only to where the source still has the log, by compare-and-set, and written down."""
+"""Moving a connector's position by hand: only to where the source still has the log, by compare-and-set, audited."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ Value = Mapping[str, Any]
 
 
 def stored(run: Run) -> Facts:
-    """Partition and value of the offset that this pipeline's connector reads from; `offset` None: it has none."""
+    """Partition and value of the offset of this pipeline's connector; `offset` None: it has none."""
     return entry_of(run.clients.connector.entries(run.pipeline.connector.name), settings(run).prefix).to_json()
 
 
 def check(run: Run, value: Value) -> None:
-    """Raise unless `value` may be written and the live source would let a connector read on from it: see `check_place`."""
+    """Raise unless `value` may be written and a connector could continue from it (see `check_place`)."""
     if faults := run.clients.connector.codec.faults(value):
         raise OffsetRejectedError(f"the offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
     check_place(run, value)
 
 
 def check_place(run: Run, value: Value) -> None:
-    """Raise unless the live source would let a connector read on from the place that `value` names.
+    """Raise unless a connector could continue from the place of `value` at the live source.
 
-    What a connector has stored itself may lack what we would never leave out: PostgreSQL's has no lsn_proc between its
-    own snapshot and its first event. OffsetRejectedError names the problem that the value would make, with what was read;
-    UnknownStateError if the source could not be asked.
+    An offset stored by a connector may lack a field that we always write: PostgreSQL's has no lsn_proc between the
+    connector's own snapshot and its first event. Raises OffsetRejectedError, which names the problem that the value
+    would cause and the evidence, or UnknownStateError if the source could not be asked.
     """
     fault = position_fault(_as_if(run, value), rules_for(run.pipeline))
     if fault is None:
@@ -64,8 +64,8 @@ def check_place(run: Run, value: Value) -> None:
 def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     """Stop the connector, write `value`, prove it by reading it back, and leave the connector stopped.
 
-    `shown` is the offset on which the decision was made: if that of a resting connector is another one by now, nothing
-    is written. Returns `{"before", "after", "moves", "at"}`. Raises as `check` and flows.stored_offset.write do.
+    `shown` is the offset on which the decision was based: if a resting connector has another one by now, nothing is
+    written. Returns `{"before", "after", "moves", "at"}`. Raises as `check` and flows.stored_offset.write do.
     """
     control, name = run.clients.control, run.pipeline.connector.name
     if control.facts().recovery is not None:
@@ -97,7 +97,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
 
 
 def last_before(run: Run) -> Facts:
-    """The offset that stood before the newest move. Raises UsageError if none was made, or none stood there."""
+    """The offset before the newest move. Raises UsageError if there was no move, or no offset before it."""
     done = [entry for entry in _moves(run) if entry["state"] == "done" and entry["from"]]
     if not done:
         raise UsageError(
@@ -107,7 +107,7 @@ def last_before(run: Run) -> Facts:
 
 
 def _as_if(run: Run, value: Value) -> Observation:
-    """What would be seen with the connector at rest at `value`."""
+    """The observation as it would be with the connector at rest at `value`."""
     source, observation = run.clients.source, observe(run, watch=0.0)
     connector = observation.connector
     if not isinstance(connector, ConnectorFacts):
@@ -132,7 +132,7 @@ def _moves(run: Run) -> list[Facts]:
 
 
 def _note(run: Run, who: str, before: Value | None, after: Value) -> Facts:
-    """Written down before it is done: a move that died half way has left its trace."""
+    """Note the move in the audit before it is done, so that a move that died half-way has left its trace."""
     entry = {"who": who, "at": now_iso(), "from": before, "to": dict(after), "state": "begun"}
     run.clients.control.ledger_set(LEDGER, _MOVES, [*_moves(run), entry][-_KEPT:])
     return entry

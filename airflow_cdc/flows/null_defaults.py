@@ -1,4 +1,4 @@
-"""Whether the connector carries a NULL as NULL, and setting its converter so that it does, before rows are read."""
+"""Check that the connector carries a NULL as NULL, and if necessary set its converter, before rows are read."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def fault_of(run: Run, definitions: Mapping[str, Table]) -> NullFault | None:
 
 
 def require_nulls(run: Run, definitions: Mapping[str, Table]) -> None:
-    """Raise ConfigError where NULLs would arrive as defaults and this run may not set the converter."""
+    """Raise ConfigError if NULLs would arrive as defaults and this run may not set the converter."""
     fault = fault_of(run, definitions)
     if fault is not None and not (fault.settings and run.pipeline.policy.set_converter):
         raise ConfigError(fault.what, where=run.where, todo=fault.todo)
 
 
 def set_converter(run: Run) -> Sequence[str]:
-    """Have the stopped connector carry NULL as NULL from now on; the settings that were set.
+    """Make the stopped connector carry NULL as NULL from now on; returns the changed settings.
 
-    They stay when the recovery ends: without them the next apply would refuse the tables.
+    They stay after the recovery: without them the next apply would refuse the tables.
     """
     name = run.pipeline.connector.name
     config = run.clients.connector.raw_config(name)

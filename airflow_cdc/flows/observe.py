@@ -38,18 +38,18 @@ log = logging.getLogger("airflow_cdc.observe")
 
 T = TypeVar("T")
 
-# a connector that is only slow produces something, or commits, well within this time
+# a connector that is only slow produces or commits something well within this time
 WATCH_SECONDS = 12.0
-_AT_ONCE = 8  # so that parts which hang leave room for those that are asked after them
+_AT_ONCE = 8  # so that hanging parts leave room for those that are asked later
 _TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 
 
 def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None) -> Observation:
     """Read connector, transport, sink and control side by side, then schemas, then the source.
 
-    What cannot be read is Unknown, and so is what was not read within `within` seconds. The source comes last:
-    an offset read later than the server's position could seem to be ahead of the server. Only a connector that seems to
-    be stuck is watched, for `watch` more seconds.
+    A part that cannot be read, or not within `within` seconds, is Unknown. The source comes last, because an offset
+    read after the server's position could seem to be ahead of the server. Only a connector that seems to be stuck is
+    watched, for `watch` more seconds.
     """
     connector, rules = _Once(run, _connector), rules_for(run.pipeline)
     with _Parts(run, within) as parts:
@@ -63,13 +63,13 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
         known, topics = parts.answer(pending[0], share=0.5), parts.answer(pending[1], share=0.5)
         sink, control = parts.answer(pending[2], share=0.5), parts.answer(pending[3], share=0.5)
         schema: SchemaFacts | Unknown = Unknown("the connector could not be read")
-        if not isinstance(known, Unknown):  # its settings say where the schema history is
+        if not isinstance(known, Unknown):  # its settings name the schema history's topic
             schema = parts.answer(parts.ask(lambda r: _schema(r, connector(r))))
         unread = Observation(run.pipeline, "", Unknown("not read yet"), known, topics, sink, control, schema)
         source = parts.answer(parts.ask(lambda r: _source(r, unread)))
         sink = parts.answer(parts.ask(lambda r: _with_lag(r, sink, topics)))
         observation = replace(unread, taken_at=now_iso(), source=source, sink=sink)
-        if run.clients.replicas and lost_where(observation, rules, DETOUR):  # only then they matter
+        if run.clients.replicas and lost_where(observation, rules, DETOUR):  # they matter only then
             replicas = {conn_id: parts.ask(partial(_replica, conn_id=conn_id)) for conn_id in run.clients.replicas}
             observation = replace(
                 observation, replicas={conn_id: parts.answer(one) for conn_id, one in replicas.items()}
@@ -97,9 +97,9 @@ class _Once(Generic[T]):
 
 
 class _Parts:
-    """Reads parts side by side, on threads, until a deadline that all of them share.
+    """Reads parts side by side, in threads, until a common deadline.
 
-    A thread that is late is left to end by the timeouts of its own client; its answer counts for nothing.
+    A late thread ends by its own client's timeouts; its answer is ignored.
     """
 
     def __init__(self, run: Run, within: float | None) -> None:
@@ -113,11 +113,11 @@ class _Parts:
         self._pool.shutdown(wait=self._within is None, cancel_futures=True)
 
     def ask(self, reader: Callable[[Run], T | Unknown]) -> Future[T | Unknown]:
-        """Begin to read a part."""
+        """Start to read a part."""
         return self._pool.submit(_or_unknown, reader, self._run)
 
     def answer(self, future: Future[T | Unknown], share: float = 1.0) -> T | Unknown:
-        """A part's facts; Unknown for what can't be read, or not within this share of the time."""
+        """A part's facts; Unknown if it can't be read within this share of the time."""
         if self._within is None:
             return future.result()
         seconds = self._within * share
@@ -149,7 +149,7 @@ def _connector(run: Run) -> ConnectorFacts:
 
 
 def _capture(facts: ConnectorFacts) -> Capture:
-    """The connector's settings. Raises ConfigError or SchemaError for those that cannot be followed."""
+    """The connector's settings. Raises ConfigError or SchemaError for unsupported ones."""
     if facts.capture is None:
         raise facts.capture_fault or ConnectorError("the connector's settings were not read")
     return facts.capture
@@ -167,7 +167,7 @@ def _configs(run: Run, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
-    """Definitions first: a history read after them can only be ahead of them, which the log then shows."""
+    """Reads the definitions first: a history read later can only be ahead of them, which the log then shows."""
     capture = _capture(connector)
     definitions, defaults = run.clients.source.definitions_and_defaults(run.pipeline.source.tables)
     history = run.clients.connector.own_topics.history(capture, run.clients.transport, definitions)
@@ -202,7 +202,7 @@ def _sink_table(run: Run, table: str) -> SinkTableFacts:
 
 
 def _watched(run: Run, observation: Observation, seconds: float) -> Observation:
-    """Look on for a while: whether the offset moves, or anything arrives in the topics."""
+    """Watch for a while whether the offset moves or anything arrives in the topics."""
     connector = observation.connector
     if not isinstance(connector, ConnectorFacts) or seconds <= 0:
         return observation
@@ -220,7 +220,7 @@ def _watched(run: Run, observation: Observation, seconds: float) -> Observation:
     except DeadlineError:
         return replace(observation, connector=replace(connector, stands_still=seconds))
     except CdcError as error:
-        # a moment ago it could be read: whether it moves is not known, so it is not known to be well
+        # it could be read a moment ago; now it is unknown whether it moves, so it is not known to be healthy
         return replace(observation, connector=Unknown(str(error)))
     return observation
 
@@ -230,13 +230,13 @@ def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
     return run.clients.transport.end_offsets(topics)
 
 
-# ---- what is kept of it ------------------------------------------------------------------------
+# ---- storing it --------------------------------------------------------------------------------
 
 
 def store_observation(run: Run, observation: Observation, diagnosis: Diagnosis) -> None:
-    """Keep it where pages and commands read it: `<report_dir>/<pipeline>/observation.json`.
+    """Store it where pages and commands read it: `<report_dir>/<pipeline>/observation.json`.
 
-    A folder that can't be written is a warning: what was found must not be hidden by where it could not be kept.
+    A folder that can't be written only causes a warning, so that the diagnosis is still reported.
     """
     store = ReportStore(run.report_dir)
     try:
@@ -247,7 +247,7 @@ def store_observation(run: Run, observation: Observation, diagnosis: Diagnosis) 
 
 
 def load_observation(run: Run) -> StoredObservation | None:
-    """What is stored of the run's pipeline; None where nothing is, or nothing that this version understands."""
+    """The stored observation of the run's pipeline; None if there is none that this version can read."""
     try:
         return ReportStore(run.report_dir).observation(run.pipeline.name)
     except CdcError:

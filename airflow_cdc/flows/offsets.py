@@ -1,4 +1,4 @@
-"""The offset that a connector has stored: read as it is, and written as a transaction that exists once."""
+"""The offset that a connector has stored: reading it, and the only transaction that writes it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def committed(run: Run) -> StoredOffset | None:
 
 
 def read(run: Run, value: RawOffset) -> StoredOffset:
-    """What a stored value means. Raises OffsetRejectedError for one that cannot be read."""
+    """The meaning of a stored value. Raises OffsetRejectedError if it cannot be read."""
     offset = run.clients.connector.codec.read(value, {})
     if offset.position is None:
         raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
@@ -42,9 +42,9 @@ def write(run: Run, key: RawOffset, before: RawOffset | None, value: RawOffset) 
 def replace_offset(
     store: OffsetStore, codec: OffsetCodec, before: RawOffset | None, value: RawOffset, *, where: str
 ) -> None:
-    """The write as a transaction: validate, write, read back, compare; on any difference put the backup `before` back.
+    """The write as a transaction: validate, write, read back, compare; on any difference restore the backup `before`.
 
-    The connector is stopped. Raises OffsetRejectedError.
+    The connector must be stopped. Raises OffsetRejectedError.
     """
     if faults := codec.faults(value):
         raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=where, reasons=faults)
@@ -62,7 +62,7 @@ def replace_offset(
 
 
 def _read_back(store: OffsetStore, where: str) -> RawOffset | None:
-    """The stored offset after a write: a store may show it a moment late."""
+    """The stored offset after a write, which a store may show a moment late."""
     try:
         stored = poll_until(
             store.read, timeout=SHOWN_SECONDS, interval=0.1, what=f"the written offset to show ({where})"

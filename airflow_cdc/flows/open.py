@@ -24,9 +24,9 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
     """Take the lease and open (or take over) the recovery that `decision` planned.
 
     Safe to run again: the epoch of a recovery rises once. A recovery left open by a dead run is taken over
-    with its epoch, watermark and backups. Waits for an apply under way; raises LeaseHeldError
-    while another live recovery has the pipeline, SchemaError for a table that the connector filters or masks (INV 21)
-    or whose values its events don't carry (INV 31), ConfigError where NULLs would arrive as defaults and the policy does
+    with its epoch, watermark and backups. Waits for an apply under way. Raises LeaseHeldError
+    while another live recovery has the pipeline; SchemaError for a table that the connector filters or masks (INV 21),
+    or whose values its events don't carry (INV 31); ConfigError if NULLs would arrive as defaults and the policy does
     not let the recovery set the converter.
     """
     run.pipeline.check_sink("a recovery")
@@ -58,18 +58,18 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
 
 
 def _leased(run: Run) -> bool | None:
-    """The lease, or a wait for its holder: an apply under way lets it go in a moment."""
+    """Take the lease, or wait for its holder: an apply under way releases it soon."""
     try:
         run.clients.control.acquire(run.run_id, LEASE_SECONDS, dag_id=run.dag_id, ended=ended_by(run.lives))
     except LeaseHeldError as held:
         if run.clients.control.facts().recovery is not None:
-            raise  # another recovery, and that one lives
+            raise  # another recovery, which is alive
         raise NotYet(str(held)) from held
     return True
 
 
 def _frozen(run: Run, decision: Decision) -> None:
-    """The definition that was diagnosed is the one that is recovered."""
+    """Check that the recovered pipeline still has the definition that was diagnosed."""
     if decision.pipeline_hash != run.pipeline.hash:
         raise ConfigError(
             "pipelines.yaml changed since the diagnosis of this run",

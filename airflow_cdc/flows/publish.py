@@ -16,8 +16,8 @@ from airflow_cdc.flows.run import Facts, Run, step
 def publish(run: Run) -> Facts:
     """Publish every verified table; nothing is published before all are verified (policy `publish: all`).
 
-    Safe to run again after a kill: what is already on main is seen there and passed over (INV 4). Raises NotAgreedError
-    for a table that would lose more rows than the policy allows or a person agreed to (INV 36).
+    Safe to run again after a kill: tables that are already on main are skipped (INV 4). Raises NotAgreedError for a
+    table that would lose more rows than the policy or a person allowed (INV 36).
     """
     recovery = current(run)
     ready = _ready(run, recovery.unpublished, recovery.verified)
@@ -37,10 +37,10 @@ def publish(run: Run) -> Facts:
 
 
 def _publish_all(run: Run, recovery: OpenRecovery, tables: Sequence[str]) -> dict[str, int]:
-    """Publish the tables one after the other; returns table → snapshot, of those that were published before, too.
+    """Publish the tables one after the other; returns table → snapshot, including tables published before.
 
-    The recovery is told whenever their number has doubled: told of each, its document would be written as often as it has
-    tables, and 2,000 tables would take hours. A table that it does not know of yet is found on main by the next try.
+    The recovery is updated whenever their number has doubled. One update per table would write its document as often as
+    it has tables, which takes hours for 2,000. The next try finds tables on main that the recovery does not list yet.
     """
     published, noted = dict(recovery.published), 0
     for table in tables:
@@ -74,8 +74,8 @@ def _ready(run: Run, tables: Sequence[str], verified: Mapping[str, VerifiedTable
 def _refused(run: Run, recovery: OpenRecovery, ready: Sequence[str]) -> dict[str, str]:
     """Table → why it would lose too many rows, by the counts that the verification proved.
 
-    The plan knew less: what could not be counted in time, and what went since. Who triggered the run with `approved`, and
-    a policy that asks nobody, have agreed to any number.
+    The plan did not know rows that could not be counted in time, or that were deleted since. A run triggered with
+    `approved`, or a policy that asks nobody, allows any number.
     """
     policy = run.pipeline.policy
     if policy.approval == NEVER or run.options.approved:
@@ -90,7 +90,7 @@ def _refused(run: Run, recovery: OpenRecovery, ready: Sequence[str]) -> dict[str
 
 
 def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
-    """The error about rows that nobody agreed to remove, and the two ways on."""
+    """The error about rows that nobody allowed to be removed, with the two ways to continue."""
     name = run.pipeline.name
     return NotAgreedError(
         f"not published: {'; '.join(refused.values())}",
@@ -106,7 +106,7 @@ def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     verified = recovery.verified[table]
     stage = lake.open_stage(namespace, name, verified.stage or recovery.stages[table].label)
-    # if only compaction moved main in between, no row changed and the verified snapshot still says the truth
+    # if only compaction moved main in between, no row changed and the verified snapshot is still right
     try:
         lake.publish(stage, verified.snapshot_id, stage.base_head, over_compaction=True)
     except StaleHeadError as error:
@@ -118,12 +118,12 @@ def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
 
 
 def _resolve_letters(run: Run, recovery: OpenRecovery, published: Mapping[str, int]) -> None:
-    """Events before the fence are never applied again: their rows were re-read with their table."""
+    """Events before the fence are never applied again, because their rows were re-read with their table."""
     run.clients.sink.resolve_letters_before(run.pipeline.name, dict.fromkeys(published, recovery.fence or {}))
 
 
 def mirror(run: Run, published: Iterable[str]) -> None:
-    """Keep the newest stamps in the control table too: snapshot expiry may remove the stamped snapshot."""
+    """Copy the newest stamps to the control table too, because snapshot expiry may remove the stamped snapshot."""
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     stamps = {table: lake.stamp(namespace, run.pipeline.sink_table(table)) for table in published}
     run.clients.control.mirror_stamps({table: stamp for table, stamp in stamps.items() if stamp})

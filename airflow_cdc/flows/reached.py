@@ -20,8 +20,8 @@ from airflow_cdc.flows.run import Run
 
 log = logging.getLogger("airflow_cdc.reached")
 
-# How often the log says how far it is. Records in topics are no progress: a connector that fails and begins again at the
-# same offset sends the same ones for ever.
+# How often the log reports the progress. Records in topics are no progress: a connector that fails and starts again at
+# the same offset sends the same ones for ever.
 TELL_SECONDS = 30.0
 
 
@@ -30,8 +30,8 @@ def wait_past(
 ) -> StoredOffset:
     """Wait until the connector's committed offset covers `position` (INV 6); an event alone would not prove it.
 
-    However long that takes while the offset moves; DeadlineError once it has not for `standstill` seconds (default: the
-    policy's; Connect commits one a minute). The log says when it is expected to be there, and so is `note` told.
+    Waits as long as the offset moves; raises DeadlineError when it has not moved for `standstill` seconds (default: the
+    policy's; Connect commits an offset every minute). The expected end is logged and passed to `note`.
     """
     progress = _Progress(run, position, note or (lambda _text: None))
 
@@ -51,10 +51,10 @@ def wait_past(
 
 
 def wait_reading(run: Run, written: RawOffset) -> str:
-    """Wait until the connector shows that it reads on from the offset that was `written` for it; returns how it did.
+    """Wait until the connector shows that it continues from the offset `written` for it; returns how it showed it.
 
-    That offset proves nothing, being our own (INV 38): a connector shows by another one, or by a heartbeat that came
-    since it ran. Raises DeadlineError once it has shown neither for the policy's standstill.
+    The written offset is our own and proves nothing (INV 38). Proof is another offset, or a heartbeat since the start.
+    Raises DeadlineError if neither has come within the policy's standstill.
     """
     began = _heartbeats(run)
 
@@ -81,7 +81,7 @@ def _heartbeats(run: Run) -> int:
 
 @dataclass(slots=True)
 class _Progress:
-    """What is seen of the connector while it is waited for."""
+    """The connector's progress during the wait."""
 
     run: Run
     position: Watermark
@@ -90,7 +90,7 @@ class _Progress:
     last_line: float = field(default_factory=time.monotonic)
 
     def seen(self, offset: StoredOffset | None) -> str:
-        """The state that shows progress: the offset without its time, which heartbeats change as well."""
+        """The state that shows progress: the offset without its time, which heartbeats change too."""
         now = time.monotonic()
         reading = None if offset is None or offset.written is None else Reading(now, offset.written)
         self.first = self.first or reading
@@ -112,7 +112,7 @@ def _at_rest(run: Run, offset: StoredOffset, position: Watermark) -> bool:
 
 
 def not_failed(run: Run, task: str = "resume_connector") -> None:
-    """Raise ConnectorError as soon as the connector or a task has failed, with the cause it gives."""
+    """Raise ConnectorError, with the reported cause, as soon as the connector or a task has failed."""
     if failed := failures(run):
         cause = root_cause(failed[0])[:500]
         raise ConnectorError(
@@ -123,5 +123,5 @@ def not_failed(run: Run, task: str = "resume_connector") -> None:
 
 
 def failures(run: Run) -> tuple[str, ...]:
-    """The traces of what is FAILED of the connector: itself, or tasks."""
+    """The traces of everything that is FAILED: the connector itself or tasks."""
     return run.clients.connector.state(run.pipeline.connector.name).failures

@@ -12,7 +12,7 @@ from airflow_cdc.kinds import read_position
 
 
 class NoRecoveryError(CdcError):
-    """A step was asked to act for a recovery that is not open, or belongs to another run."""
+    """A step needs a recovery that is not open or belongs to another run."""
 
 
 def current(run: Run) -> OpenRecovery:

@@ -1,4 +1,4 @@
-"""Tables that apply has stopped because of DDL, kept in the control table for the diagnosis."""
+"""Tables that apply stopped because of DDL, recorded in the control table for the diagnosis."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from airflow_cdc.control.control import REFUSED
 from airflow_cdc.core.observation import RefusedTable
 from airflow_cdc.flows.run import Run, now_iso
 
-# After so long without a try, what stopped a re-read may have passed.
+# After this long without a try, the obstacle to a re-read may be gone.
 FORGOTTEN = timedelta(hours=1)
 
 
@@ -25,7 +25,7 @@ def note_refused(run: Run, table: str, why: str, *, tried: bool) -> None:
 
 
 def failed_tries(run: Run, table: str) -> int:
-    """How often a re-read of the table failed lately, since it was last published."""
+    """How often a re-read of the table has failed recently, since the table was last published."""
     refused = _noted(run, table)
     if refused is None:
         return 0
@@ -34,7 +34,7 @@ def failed_tries(run: Run, table: str) -> int:
 
 
 def _noted(run: Run, table: str) -> RefusedTable | None:
-    """What was noted of the table as it is now; None if nothing was."""
+    """The record of the table that is still valid; None if there is none."""
     note = run.clients.control.ledger_get(REFUSED).get(table)
     refused = RefusedTable.from_json(note) if note else None
     return refused if refused is not None and refused.stamp == _stamp(run, table) else None

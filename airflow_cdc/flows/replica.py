@@ -1,7 +1,7 @@
-"""The strategies that move a position and no row: read on at a replica and come back, or go on at a promoted server.
+"""The strategies that move a position but no rows: a detour to a replica and back, or a move to a promoted server.
 
-`detour` and `return_to_source` share the open recovery, so each may be killed anywhere and run again: what was changed is found in
-the connector's own configuration, what was written in the control table (INV 27).
+`detour` and `return_to_source` share the open recovery, so each may be killed anywhere and run again. The connector's
+own configuration shows the changed settings, and the control table shows the written offset (INV 27).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, whi
 
 @step("detour_connector", leased=True)
 def detour(run: Run) -> Facts:
-    """Let the connector read from a replica until it has everything that the replica has now and that the source has purged.
+    """Let the connector read from a replica until it has all that the replica has now and all that the source purged.
 
-    Only the address changes, and the login if the two connections differ in it. Safe to
-    run again: it continues from the connector's own offset. Raises SourceError when no named replica can stand in.
+    Only the address changes, and the login if the two connections have different ones. Safe to
+    run again: it continues from the connector's own offset. Raises SourceError if no named replica can stand in.
     """
     if _is_back(run):
         return {"kept": True}
@@ -56,13 +56,13 @@ def detour(run: Run) -> Facts:
 
 @step("return_connector")
 def return_to_source(run: Run) -> Facts:
-    """Let the connector continue at the source, after all transactions of the source that it has read; then close the recovery.
+    """Let the connector continue at the source after all its transactions that it has read; then close the recovery.
 
-    Offset first, then the address, then the start: until the first is proven, the connector stays stopped. Raises
-    OffsetRejectedError when the source lacks what was read from it before, SourceError when it purged more meanwhile.
+    The order is offset, address, start: the connector stays stopped until the offset is proven. Raises
+    OffsetRejectedError if the source lacks transactions that were read from it, SourceError if it has purged more.
     """
     control = run.clients.control
-    if control.ledger_get(run.run_id).get("recovery") == CLOSED:  # killed after it was closed
+    if control.ledger_get(run.run_id).get("recovery") == CLOSED:  # killed after closing
         control.release(run.run_id)
         return {"closed": True}
     control.renew(run.run_id, LEASE_SECONDS)
@@ -75,7 +75,7 @@ def return_to_source(run: Run) -> Facts:
 
 
 def abandon(run: Run) -> None:
-    """Undo an open detour, before another strategy takes its place: stopped, the address and the first offset back."""
+    """Undo an open detour before another strategy replaces it: stop, restore the address and the first offset."""
     run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
     grew = _history_grew(run)
     before = change(run, lambda now: now.doubts_history(grew)).backup
@@ -99,14 +99,14 @@ def _is_back(run: Run) -> bool:
 
 
 def _start_at_replica(run: Run) -> None:
-    """Stopped; offset and configuration for the replica written and read back; started there."""
+    """Stop the connector, write and read back its offset and configuration for the replica, and start it there."""
     name = run.pipeline.connector.name
     run.clients.connector.stop(name, timeout=connector.STOP_SECONDS)
     key = backup(run, current(run)).key
     _conn_id, replica = _replica(run)
-    theirs = replica.executed()  # first: what the source executes in between is not the replica's own
+    theirs = replica.executed()  # read first: what the source executes in between is not the replica's own
     own = own_transactions(theirs, replication(run).executed())
-    skipped = _own(run)  # of all rounds: what may not have been sent is sent again rather than never
+    skipped = _own(run)  # of all rounds: better to send a transaction again than never
     start = start_there(_read_set(run), own, skipped)
     size = _history_size(run)
     change(run, lambda now: now.set_out(str(own | skipped), size))
@@ -118,7 +118,7 @@ def _start_at_replica(run: Run) -> None:
 
 
 def _replica(run: Run) -> tuple[str, Replication]:
-    """The replica of this detour: the one that it started with, else the first that can stand in for the source."""
+    """The replica of this detour: the one it started with, else the first that can stand in for the source."""
     conn_id = current(run).replica.conn_id
     if not conn_id:
         conn_id = _choose(run)
@@ -133,7 +133,7 @@ def _replica(run: Run) -> tuple[str, Replication]:
 
 
 def _choose(run: Run) -> str:
-    """Looked at again with the connector stopped: between plan and start the replica may have purged, too."""
+    """Check again with the connector stopped, because the replica may also have purged between plan and start."""
     stored, source = _read_set(run), run.clients.source.facts()
     faults_by_replica = {}
     for conn_id, replica in named_replicas(run).items():
@@ -152,7 +152,7 @@ def _choose(run: Run) -> str:
 
 
 def _read_all(run: Run, replica: Replication) -> Transactions:
-    """Wait until the connector has read what the replica has now, and what the source has purged by then."""
+    """Wait until the connector has read everything that the replica has now and that the source has purged by then."""
     executed = replica.executed()
 
     def probe() -> Transactions:
@@ -169,7 +169,7 @@ def _read_all(run: Run, replica: Replication) -> Transactions:
 
 def _covered(run: Run, replica: Replication) -> Transactions:
     """What the connector has read at the replica."""
-    end = replica.log_end()  # before the offset
+    end = replica.log_end()  # read before the offset
     offset = committed(run)
     read = replica.read_by(offset.position if offset else None, end)
     if read is None:
@@ -181,7 +181,7 @@ def _covered(run: Run, replica: Replication) -> Transactions:
 
 
 def _write_return(run: Run) -> None:
-    """Stopped; what was read, without the replica's own, written as the offset at the source (INV 27)."""
+    """Stop the connector and write its read set, without the replica's own transactions, as the offset (INV 27)."""
     run.clients.connector.stop(run.pipeline.connector.name, timeout=connector.STOP_SECONDS)
     before = backup(run, current(run))
     read, source = _read_so_far(run), replication(run)
@@ -194,18 +194,18 @@ def _write_return(run: Run) -> None:
 
 
 def _backed_up(run: Run, value: RawOffset | None) -> Transactions:
-    """What the connector had read when the recovery began; nothing if it had no offset."""
+    """The transactions that the connector had read when the recovery began; none if it had no offset."""
     offset, source = read(run, value) if value else None, replication(run)
     return source.read_by(offset.position if offset else None) or source.known("")
 
 
 def _own(run: Run) -> Transactions:
-    """Transactions of the replica's own that counted as read when this detour set out, in any of its rounds."""
+    """The replica's own transactions that counted as read at the start of any round of this detour."""
     return replication(run).known(current(run).replica.own)
 
 
 def _read_so_far(run: Run) -> Transactions:
-    """What the connector has read, kept before the offset is written: afterwards its position is of another server."""
+    """What the connector has read, stored before the offset is written: then its position is another server's."""
     transactions = current(run).replica.read
     if transactions is not None:
         return replication(run).known(transactions)
@@ -231,7 +231,7 @@ def _check_return(run: Run, back: Transactions, before: Transactions) -> None:
 
 
 def _write_set(run: Run, key: RawOffset, position: Position) -> RawOffset:
-    """Write a set as the offset, proven by reading it back. A transaction that was read in part is read again whole."""
+    """Write a set as the offset and prove it by reading it back. A partly read transaction is read again whole."""
     stored = stored_value(run)
     written = read(run, stored).written if stored else None
     value = run.clients.connector.codec.at(position, written)
@@ -248,7 +248,7 @@ def _start(run: Run) -> None:
     run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
     if since is not None:
         connector.history_rebuilt(run, since, list(run.pipeline.source.tables), "return_connector")
-        # the mode goes back, and what was sent meanwhile is sent again with the new definitions
+        # the mode is restored, and events sent meanwhile are sent again with the new definitions
         connector.from_the_start_again(run, current(run))
         change(run, OpenRecovery.history_settled)
 
@@ -283,7 +283,7 @@ def _read_set(run: Run) -> Transactions:
 
 
 def _point_at(run: Run, replica: Replication) -> None:
-    """Change the address. Connect asks the connector to try the new one before it takes the configuration."""
+    """Change the address. Connect lets the connector test the new one before it accepts the configuration."""
     run.clients.connector.point_at(run.pipeline.connector.name, replica.login, replication(run).login)
 
 
@@ -307,7 +307,7 @@ def _history_size(run: Run) -> int:
 def _doubt_history(run: Run) -> None:
     """Let the next start rebuild the schema history from the source's current definitions. The connector is stopped.
 
-    Definitions that the connector noted while transactions of the replica's own were in its offset carry those GTIDs.
+    Definitions that the connector recorded while the replica's own transactions were in its offset carry those GTIDs.
     At the source no offset covers these GTIDs, so a restart would skip the definitions and decode with older ones.
     """
     if stale := connector.history(run).differences(captured(run), server=settings(run).prefix):

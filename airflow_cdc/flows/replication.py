@@ -11,7 +11,7 @@ from airflow_cdc.kinds import SOURCES
 
 
 def replication(run: Run) -> Replication:
-    """The source. Raises ConfigError for a kind whose transactions have other names on other servers."""
+    """The source. Raises ConfigError for a kind whose transactions have different names on other servers."""
     return _offered(run, run.clients.source)
 
 

@@ -20,10 +20,10 @@ from airflow_cdc.flows.watermark import check_held, still_there
 
 @step("reset_offset", leased=True)
 def reset_offset(run: Run) -> Facts:
-    """Write W as the connector's offset and verify it by reading it back; or leave the offset, if only tables are wrong (INV 39).
+    """Write W as the connector's offset and read it back; or leave the offset if only tables are wrong (INV 39).
 
     Safe to run again: the first backup is kept, and a connector that already reads from this W (or past it) is
-    not touched. Raises SourceError when W is gone, SchemaError when a table changed since W (INV 11).
+    not touched. Raises SourceError if W is gone, SchemaError if a table changed since W (INV 11).
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)
@@ -46,7 +46,7 @@ def reset_offset(run: Run) -> Facts:
 
 
 def _facts(recovery: OpenRecovery, after: RawOffset | None) -> Facts:
-    """Of an offset that stays as it is."""
+    """The result for an offset that stays as it is."""
     before = None if recovery.backup is None else recovery.backup.value
     return {"offset_before": before, "offset_after": after, "kept": True}
 
@@ -56,7 +56,7 @@ def _lists(differences: Mapping[str, tuple[str, ...]]) -> dict[str, list[str]]:
 
 
 def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
-    """Leave the offset as it is, for the tables that are not recovered (INV 39), after checking that W and the source cover it.
+    """Leave the offset as it is, for the tables that are not recovered (INV 39), if W covers it and the source has it.
 
     Changes of the recovered tables between the offset and W are sent again, and dropped because the snapshot has them.
     """
@@ -66,7 +66,7 @@ def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     run.clients.source.check_same_server(watermark)
     backup(run, recovery)
     check_held(run, watermark)
-    offset = stored_value(run) or {}  # as it stands: it is compared with what the connector commits next
+    offset = stored_value(run) or {}  # unchanged: it is compared with what the connector commits next
     check_place(run, offset)
     differences = _history(run, definitions, offset)
     if differences:
@@ -77,9 +77,9 @@ def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
 
 
 def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
-    """A rebuilt history holds the definitions of now: those of the other tables must be the ones the connector has.
+    """Check that the other tables' definitions are those that the connector has: a rebuilt history holds current ones.
 
-    Else it would decode events from before a change with the definition from after it (INV 11, 12).
+    Otherwise the connector would decode events from before a change with the definition after it (INV 11, 12).
     """
     others = [table for table in run.pipeline.source.tables if table not in recovered]
     changed = _history(run, present(run, others), offset) if others else {}
@@ -120,8 +120,9 @@ def backup(run: Run, recovery: OpenRecovery) -> OffsetEntry:
 
 
 def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> dict[str, tuple[str, ...]]:
-    """Table → what the schema history, as it is read from the offset `written` on, says differently from the source
-    (INV 12); {} when all are equal, or the connector keeps none: events of its source carry their own definitions.
+    """Table → how the schema history, read from the offset `written` on, differs from the source (INV 12).
+
+    {} if all are equal, or if the connector has no history because its source's events carry their own definitions.
     """
     if not settings(run).reports_ddl:
         return {}
@@ -129,5 +130,5 @@ def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> 
 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
-    """Every table's history, after a detour that was given up: it may hold places that the source will never reach."""
+    """Doubt every table's history after an abandoned detour: it may hold positions that the source will never reach."""
     return dict.fromkeys(definitions, ("it was recorded together with errant transactions of a replica",))

@@ -1,4 +1,4 @@
-"""What every step is given: one pipeline, its clients, and the run in whose name it acts."""
+"""The argument of every step: one pipeline, its clients, and the run in whose name the step acts."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class RunOptions:
 
     Attributes:
         tables: full names; () for all of the pipeline's.
-        strategy: the one that a person chose; "" to let the plan choose.
-        note: a person's words, for the report.
-        approved: a person agreed to whatever the run deletes. deletes: table → how many rows a repair may delete.
+        strategy: the strategy that a person chose; "" to let the plan choose.
+        note: a person's comment, for the report.
+        approved: a person allows every deletion of the run. deletes: table → how many rows a repair may delete.
         replay: apply tries all dead letters again. dry_run: a repair only compares.
         interval: the ends of a backfill's interval, ISO times. started_by: who triggered the run, for the report.
     """
@@ -52,7 +52,7 @@ class RunOptions:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> RunOptions:
-        """Read the options of a DAG run or of a Spark driver's settings; others than these are left out."""
+        """Read the options of a DAG run or of a Spark driver's settings; unknown options are ignored."""
         options = value or {}
         return cls(
             tables=tuple(options.get("tables") or ()),
@@ -78,8 +78,8 @@ class Run:
         run_id: names the run in the lease, the ledger and the report folder; a cleared task keeps it.
         report_dir: folder or object-storage URL under which `<pipeline>/<run_id>/report.json` is written.
         dag_id: the DAG whose run this is; empty for a command.
-        lives: asks Airflow whether a run (dag_id, run_id) still goes on; None from it: it could not be asked. None: there
-            is no way of asking, as in a Spark driver.
+        lives: asks Airflow whether a run (dag_id, run_id) is still active; it returns None if Airflow could not be
+            asked. None: there is no way of asking, as in a Spark driver.
     """
 
     pipeline: Pipeline
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables that this run is about: those that were asked for, or all."""
+        """The tables of this run: those that were requested, or all."""
         return self.options.tables or tuple(self.pipeline.source.tables)
 
     @property
@@ -120,11 +120,11 @@ def now_iso() -> str:
 
 
 def step(name: str, *, leased: bool = False) -> Callable[[Step[P]], Step[P]]:
-    """Time a step, log one structured line about it, and keep its time and state in the run's ledger.
+    """Time a step, log one structured line about it, and store its time and state in the run's ledger.
 
-    The ledger line is written whether the step fails or not, so that a report can be made of a failed run.
-    `leased`: the step changes the pipeline, so its run must hold the lease; it is renewed first and for as long as the step
-    runs (INV 37), LeaseHeldError if lost.
+    The ledger line is written even if the step fails, so that a failed run can have a report. `leased`: the step
+    changes the pipeline, so its run must hold the lease. The lease is renewed first and for as long as the step runs
+    (INV 37); raises LeaseHeldError if it is lost.
     """
 
     def decorate(function: Step[P]) -> Step[P]:
@@ -148,7 +148,7 @@ def step(name: str, *, leased: bool = False) -> Callable[[Step[P]], Step[P]]:
 
 
 def _note(run: Run, entry: StepEntry) -> None:
-    """Write a step's line to the log and to the ledger; a ledger that can't be reached must not hide the step's own error."""
+    """Write a step's line to the log and to the ledger. An unreachable ledger must not hide the step's own error."""
     log.info(
         "cdc_step %s",
         json.dumps({"pipeline": run.pipeline.name, "run_id": run.run_id, "step": entry.name} | entry.to_json()),

@@ -39,11 +39,11 @@ log = logging.getLogger("airflow_cdc.watch")
 
 LEDGER = f"{LASTING}watch"
 LOG_KEY = "log"
-# all reads of a look together; watching a connector that seems to stand still comes on top
+# limit for all reads of a look together; watching a connector that seems stuck takes extra time
 LOOK_SECONDS = 20.0
-# a recovery that is open belongs to the run that opened it, or to the person who clears that run
+# an open recovery belongs to the run that opened it, or to the person who clears that run
 _NOT_OURS = frozenset({RECOVERY_OPEN})
-# the one warning that runs out: the others stand until somebody changes a setting, and are not repeated
+# the only warning with a deadline: the others stay until somebody changes a setting, and are not repeated
 _RUNS_OUT = frozenset({"AT_RISK"})
 _WARNING = ("none",)
 
@@ -69,7 +69,7 @@ class Look:
 
     @property
     def due(self) -> bool:
-        """Whether there is anything to tell or to trigger."""
+        """Whether there is an alert to send or a recovery to trigger."""
         return bool(self.progress.alerts) or self.recover
 
     @property
@@ -79,15 +79,15 @@ class Look:
 
 
 def limited(run: Run) -> Run:
-    """The run with its calls bounded, and asked through the circuits that all watches of this process share."""
+    """The run with limits on its calls and behind the circuits that all watches of this process share."""
     return replace(run, clients=run.clients.limited(CallLimits(), _circuits))
 
 
 def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
-    """Observe and diagnose once, and keep it for the page. Raises nothing for what can't be read: that is UNKNOWN.
+    """Observe and diagnose once, and store the result for the page. An unreadable part is UNKNOWN and raises nothing.
 
-    `carried` is the log that the caller holds from earlier looks; the newer of it and the control table's counts. `at`
-    (ISO) is when this is; now if empty. Changes that need no alert are stored at once.
+    `carried` is the caller's log from earlier looks; the newer of it and the control table's log is used. `at` is the
+    time of the look (ISO); now if empty. Changes that need no alert are stored at once.
     """
     observation = observe(run, within=LOOK_SECONDS)
     rules = rules_for(run.pipeline)
@@ -115,7 +115,7 @@ def silenced(run: Run, code: str, at: str = "") -> bool:
 
 
 def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str, *, silenced: bool = False) -> Sighting:
-    """What a look means for the outages."""
+    """The result of a look, as far as outages are concerned."""
     control = observation.control
     known = control if isinstance(control, ControlFacts) else None
     return Sighting(
@@ -129,7 +129,7 @@ def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str, *, sile
 
 
 def _at_work(control: ControlFacts, at: str) -> bool:
-    """Whether the run that opened the recovery still holds the lease: it renews it for as long as it lives."""
+    """Whether the run that opened the recovery still holds the lease, which it renews as long as it is alive."""
     lease, recovery = control.lease, control.recovery
     if lease is None or recovery is None or lease.owner != recovery.run_id:
         return False
@@ -145,9 +145,9 @@ def _may_recover(run: Run, diagnosis: Diagnosis, plan: Plan, outage: Outage | No
 def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
     """Look again, store the alerts that are due, and return what to do about them.
 
-    Returns `{"pipeline", "outage", "alerts", "diagnosis", "plan", "recover", "recovery_run_id", "outages"}`; `alerts` are the
-    messages due now, `recover` whether the recovery `recovery_run_id` is to be triggered. Alerts are stored before they are sent:
-    a task that dies in between is silent until the alert is repeated, and never triggers a second recovery.
+    Returns `{"pipeline", "outage", "alerts", "diagnosis", "plan", "recover", "recovery_run_id", "outages"}`: `alerts`
+    are the messages due now, `recover` says whether to trigger the recovery `recovery_run_id`. Alerts are stored before
+    they are sent: a task that dies in between is silent until the alert repeats, and never triggers a second recovery.
     """
     moment = at or now_iso()
     current = look(run, carried, moment)
@@ -175,14 +175,14 @@ def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
 def _with_recovery(
     run: Run, outages: OutageLog, alerts: tuple[Alert, ...], outage: Outage, at: str
 ) -> tuple[OutageLog, tuple[Alert, ...]]:
-    """The log and the alerts, now that the outage has a recovery; if it was already reported, the recovery is reported, too."""
+    """The log and the alerts for an outage that now has a recovery; if it was already reported, so is the recovery."""
     resolved = tuple(alert for alert in alerts if alert.status is Status.RESOLVED)
     changed = outage if len(resolved) < len(alerts) else notified(outage, at)
     return outages.with_outage(changed), (*resolved, Alert(Status.FIRING, run.pipeline.name, changed, at))
 
 
 def load_log(run: Run, carried: OutageLog, readable: bool) -> OutageLog:
-    """The newer of the control table's log, if that is `readable`, and the one that is carried along."""
+    """The newer of the carried log and the control table's log, if that is `readable`."""
     if not readable:
         return carried
     try:

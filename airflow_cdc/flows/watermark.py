@@ -1,4 +1,4 @@
-"""Step 4: the fence, then the hold's answer, then W behind a barrier."""
+"""Step 4: record the fence, wait for the hold's answer, take W and wait until it is visible."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ RESERVE_SECONDS = 300.0
 def fence_and_watermark(run: Run) -> Facts:
     """Record the topics' ends while the connector is stopped, then take W and wait until it is visible.
 
-    A W that the recovery already has is kept while the server still has it and no definition changed: chunks
-    read under it stay good. Otherwise a new fence and W are taken, which begins the recovery's next try (INV 3). Where the
-    connector's offset is left alone, W must hold all that it has read (INV 39); where it moves, tables that were published
-    under an older W are read again, under a new epoch.
+    An existing W is kept while the server still has it and no definition changed, so chunks read under it stay valid.
+    Otherwise a new fence and W are taken, which begins the recovery's next attempt (INV 3). If the connector's offset
+    is left alone, W must cover all that it has read (INV 39). If the offset moves, tables that were published under
+    an older W are read again, under a new epoch.
     """
     recovery = current(run)
     _stopped(run)
@@ -53,7 +53,7 @@ def _facts(watermark: Watermark, fence: Fence, *, kept: bool) -> Facts:
 
 
 def still_there(run: Run, watermark: Watermark, *, then: str) -> None:
-    """Raise SourceError where the source no longer has the log from W; `then` is the task to go on from."""
+    """Raise SourceError if the source no longer has the log from W; `then` is the task to continue from."""
     available = run.clients.source.still_available(watermark)
     if not available:
         raise SourceError(
@@ -64,7 +64,7 @@ def still_there(run: Run, watermark: Watermark, *, then: str) -> None:
 
 
 def check_held(run: Run, watermark: Watermark) -> StoredOffset:
-    """The offset that the connector keeps, once W is known to hold all that it has read. Raises OffsetRejectedError."""
+    """The offset that stays, once W is proven to cover all that the connector read. Raises OffsetRejectedError."""
     value = stored_value(run)
     offset = None if value is None else read(run, value)
     if offset is not None and offset.held_by(watermark):
@@ -109,8 +109,8 @@ def _hold_answered(run: Run) -> None:
 def _take(run: Run, recovery: OpenRecovery) -> Watermark:
     """W, visible to every later read, with no prepared XA transaction open behind it (INV 7, 8).
 
-    For `resume_next_file`: the start of the file after the stored position's. That is before what is visible now, so rows
-    in between are read and sent again from the log.
+    For `resume_next_file` W is the start of the file after the stored position's. That is before what is visible now,
+    so rows in between are both read and sent again from the log.
     """
     source = run.clients.source
     source.check_logged(recovery.tables)

@@ -1,1 +1,1 @@
-"""Airflow connections turned into the endpoints that the clients of `systems` take."""
+"""Airflow connections turned into the endpoints that the systems' clients take."""

@@ -1,4 +1,4 @@
-"""What all hooks share: finding a connection, and one clear error where there is none that fits."""
+"""What all hooks share: finding a connection, and one clear error if there is no suitable one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CdcHook(BaseHook, Generic[E]):
 
     Attributes:
         conn_type: the connection type that this provider defines.
-        accepts: further connection types that carry the same facts (`mysql`, `kafka`, …).
+        accepts: further connection types with the same facts (`mysql`, `kafka`, …).
         example: arguments of `airflow connections add ID …` that make a working connection.
     """
 
@@ -68,7 +68,7 @@ class CdcHook(BaseHook, Generic[E]):
         return self.checked(conn)
 
     def missing(self) -> ConfigError:
-        """The error about a connection that is not defined: what to create, ready to paste."""
+        """The error about a connection that is not defined: with the command that creates it, ready to paste."""
         return ConfigError(
             f"connection {self.conn_id!r} is not defined",
             where=f"needed as {self.hook_name}",
@@ -76,7 +76,7 @@ class CdcHook(BaseHook, Generic[E]):
         )
 
     def checked(self, conn: Connection) -> Connection:
-        """`conn` if its type is one that this hook reads. Raises ConfigError."""
+        """`conn`, if this hook can read its type. Raises ConfigError."""
         allowed = {self.conn_type, *self.accepts}
         if conn.conn_type not in allowed:
             raise ConfigError(
@@ -108,7 +108,7 @@ class CdcHook(BaseHook, Generic[E]):
         return seconds
 
     def tested(self, probe: str) -> tuple[bool, str]:
-        """Call `probe` of the client and say in one line how it went: what the form's Test button shows."""
+        """Call `probe` of the client and return the one-line result that the form's Test button shows."""
         try:
             client = self.get_conn()
             getattr(client, probe)()

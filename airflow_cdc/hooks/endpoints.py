@@ -31,7 +31,7 @@ def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, Cdc
 def resolve_endpoints(pipeline: Pipeline) -> Endpoints:
     """The endpoints of `pipeline` from its Airflow connections.
 
-    Raises ConfigError: as it stands for one bad connection, and as one error that lists them all for several.
+    Raises ConfigError: the error itself for one bad connection, one error that lists them all for several.
     """
     errors: list[ConfigError] = []
     parts, replicas = hooks_of(pipeline)
@@ -50,7 +50,7 @@ async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
 
 
 def _endpoints(pipeline: Pipeline, parts: Mapping[str, object], replicas: Mapping[str, object]) -> Endpoints:
-    """Of what the hooks gave; a sink without a hook is at its kind's own, empty endpoint."""
+    """The endpoints from the hooks' results; a sink without a hook gets its kind's own, empty endpoint."""
     sink = parts.get("sink") or SINKS[pipeline.sink.kind].endpoint.load()()
     own = {
         "source": pipeline.source.at(parts["source"]),

@@ -19,7 +19,7 @@ class IcebergCatalogHook(CdcHook[IcebergEndpoint]):
 
     The extra field is the catalog's PyIceberg properties: {"type": "rest", "uri": "https://…"}, or {"type": "sql",
     "uri": "sqlite:////path/catalog.db", "warehouse": "file:///path"}. Host stands in for a missing `uri`; login and
-    password become `credential` (a password alone becomes `token`), so that secrets need not stand in the extra field.
+    password become `credential` (a password alone becomes `token`), so that secrets need not be in the extra field.
     """
 
     default_conn_name = "lake"

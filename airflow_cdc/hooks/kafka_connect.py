@@ -13,7 +13,7 @@ class KafkaConnectHook(CdcHook[ConnectEndpoint]):
 
     Connection fields: host (a name, or a whole URL such as https://connect.example:8443/prefix), port (8083), schema
     (http or https), login and password (basic authentication, optional). Extra fields: `verify` (check the server's
-    certificate, default true), `ca_file` (an authority of your own; takes the place of `verify`).
+    certificate, default true), `ca_file` (your own certificate authority; replaces `verify`).
     """
 
     default_conn_name = "kafka_connect_default"

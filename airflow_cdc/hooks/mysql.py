@@ -18,12 +18,12 @@ SSL_PARTS = ("ca", "cert", "key", "key_password")
 
 
 class CdcMySqlHook(CdcHook[MySqlEndpoint]):
-    """A MySQL server that is read from.
+    """A MySQL server that a pipeline reads from.
 
     Connection fields: host, port (3306), login, password. Extra fields: `ssl_mode` (disabled, preferred, required,
     verify_ca, verify_identity), `ssl_ca`, `ssl_cert`, `ssl_key` (paths), `ssl_key_password`, `connect_timeout` (10 s),
-    `read_timeout` (3600 s: a snapshot's scans are long). The user needs SELECT on the captured tables, REPLICATION CLIENT, and where the binlog is held during a
-    recovery BACKUP_ADMIN; `airflow cdc doctor` checks it.
+    `read_timeout` (3600 s: a snapshot's scans are long). The user needs SELECT on the captured tables and REPLICATION
+    CLIENT, and BACKUP_ADMIN if a recovery holds the binlog; `airflow cdc doctor` checks this.
     """
 
     default_conn_name = "cdc_mysql_default"

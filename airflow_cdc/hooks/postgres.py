@@ -12,15 +12,15 @@ from airflow_cdc.hooks.base import CdcHook
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.session import PORT, SSL_MODES, PostgresEndpoint
 
-# our extra field, and libpq's name of it, which the stock `postgres` type uses
+# our extra field → libpq's name for it, which the stock `postgres` type uses
 _SSL_PARTS: Final = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey", "key_password": "sslpassword"}
 
 
 class CdcPostgresHook(CdcHook[PostgresEndpoint]):
-    """A PostgreSQL server that is read from.
+    """A PostgreSQL server that a pipeline reads from.
 
     Connection fields: host, port (5432), login, password, schema (the database; `postgres`). Extra fields: `ssl_mode`
-    (disabled, preferred, required, verify_ca, verify_identity; libpq's words too), `ssl_ca`, `ssl_cert`, `ssl_key`
+    (disabled, preferred, required, verify_ca, verify_identity; libpq's names too), `ssl_ca`, `ssl_cert`, `ssl_key`
     (paths), `ssl_key_password`, `connect_timeout` (10 s), `read_timeout` (3600 s). The role needs LOGIN, USAGE on the
     schemas and SELECT on the captured tables; a recovery needs REPLICATION too.
     """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Driver:
-    """`options`: how long it may wait, in its own words: a database that hangs must not hang a run."""
+    """`options`: the driver's own time limits, because a database that hangs must not block a run."""
 
     name: str
     port: int | None
@@ -43,7 +43,7 @@ class SqlControlHook(CdcHook[SqlEndpoint]):
 
     Connection fields: host (SQLite: the file), port, schema (the database), login, password. Extra fields: `dialect`
     (postgres, mysql or sqlite; a connection of one of these types needs none), and what else the driver takes, such as
-    sslmode or ssl_ca. The login may create a table, read and write it.
+    sslmode or ssl_ca. The login must be allowed to create, read and write a table.
     """
 
     default_conn_name = "cdc_control_default"

@@ -1,1 +1,1 @@
-"""Telling people of an outage."""
+"""Notifications to people about an outage."""

@@ -22,9 +22,9 @@ class Message:
 
     Attributes:
         text: one paragraph, plain.
-        title: a line for a subject or an incident's name.
+        title: one line, for a subject or an incident's name.
         key: receivers group messages by it: one key opens one incident, and `resolved` closes it; "" for a message without an incident.
-        link: where to read what to do; "" if nowhere.
+        link: the runbook's URL; "" if there is none.
     """
 
     text: str
@@ -37,9 +37,9 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """A notifier of a provider: its class, the distribution that has it, and its arguments for a message.
+    """A notifier of a provider: its class, the distribution that contains it, and its arguments for a message.
 
-    `arguments` is given the connection's id, its extra fields and the message.
+    `arguments` receives the connection's id, its extra fields and the message.
     """
 
     notifier: str
@@ -48,7 +48,7 @@ class Channel:
     needs: tuple[str, ...] = ()  # extra fields that the connection must have
 
     def build(self, conn_id: str, extra: Options, message: Message) -> BaseNotifier:
-        """The notifier. Raises ConfigError naming what is not installed, or which extra field is missing."""
+        """The notifier. Raises ConfigError naming the missing package or extra field."""
         if missing := [name for name in self.needs if not extra.get(name)]:
             raise ConfigError(
                 f"the connection has no extra field {', '.join(missing)}",
@@ -82,7 +82,7 @@ def _slack(conn_id: str, extra: Options, message: Message) -> dict[str, Any]:
 
 
 def _pagerduty(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
-    """An incident per key. A mere message has no key: it is an event of its own, and nothing resolves it."""
+    """One incident per key. A message without a key is an event of its own, and nothing resolves it."""
     return {
         "pagerduty_events_conn_id": conn_id,
         "summary": message.title,
@@ -103,13 +103,13 @@ def _mail(conn_id: str, extra: Options, message: Message) -> dict[str, Any]:
         "to": extra["to"],
         "subject": f"[{message.severity}] {message.title}",
         "html_content": f"<p>{escape(message.text)}</p>{link}",
-        # threads of one incident stay together, and filters see how urgent it is
+        # mails of one incident stay in one thread, and filters see its severity
         "custom_headers": {"X-CDC-Severity": str(message.severity), "X-CDC-Key": message.key},
     }
 
 
 def _apprise(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
-    """Apprise's own words for how bad it is; Microsoft Teams and a hundred others are reached this way."""
+    """Uses Apprise's own words for the severity; Microsoft Teams and a hundred others are reached this way."""
     words = {Severity.CRITICAL: "failure", Severity.ERROR: "failure", Severity.WARNING: "warning"}
     kind = "success" if message.resolved else words.get(message.severity, "info")
     return {"apprise_conn_id": conn_id, "body": message.text, "title": message.title, "notify_type": kind}
@@ -155,7 +155,7 @@ WEBHOOK = Channel("airflow_cdc.notifications.webhook:WebhookNotifier", "airflow-
 class PolicyNotifier(BaseNotifier):
     """Notifies every connection in a pipeline's `policy.notify`. One that cannot be reached is logged and delays nothing.
 
-    :param conn_ids: connections; their type picks the notifier (`CHANNELS`), any other type is a webhook.
+    :param conn_ids: connections, whose type selects the notifier (`CHANNELS`), any other type is a webhook.
     :param message: the message.
     """
 
@@ -165,19 +165,19 @@ class PolicyNotifier(BaseNotifier):
         self.message = message
 
     def notify(self, context: Context) -> None:
-        """Send it to each."""
+        """Send the message to each connection."""
         for conn_id in self.conn_ids:
             try:
                 notifier_for(conn_id, self.message).notify(context)
             except CdcError as error:
                 self.log.warning("%s was not notified: %s", conn_id, error)
             except Exception as error:
-                # each provider raises errors of its own, and their texts may hold the address, which is a secret
+                # each provider raises its own errors, whose texts may hold the address, which is a secret
                 self.log.warning("%s was not notified: %s", conn_id, type(error).__name__)
 
 
 def notifier_for(conn_id: str, message: Message) -> BaseNotifier:
-    """The notifier that the type of a connection asks for. Raises ConfigError; Airflow's own if there is none."""
+    """The notifier for a connection's type. Raises ConfigError, or Airflow's own error if there is no such connection."""
     conn = BaseHook.get_connection(conn_id)
     channel = CHANNELS.get(str(conn.conn_type or ""), WEBHOOK)
     return channel.build(conn_id, dict(conn.extra_dejson), message)

@@ -1,4 +1,4 @@
-"""Posts one line of text to a webhook: what is wrong with a pipeline, and what follows."""
+"""Posts one line of text to a webhook: a pipeline's problem, and what happens next."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUSY = 429
 
 
 class WebhookNotifier(BaseNotifier):
-    """POST `{"text": …}` to the URL of an Airflow connection: what chat systems take.
+    """POST `{"text": …}` to the URL of an Airflow connection: the format that chat systems accept.
 
     :param conn_id: an HTTP connection; its password, if any, is sent as a bearer token.
     :param text: the message (templated).
@@ -56,7 +56,7 @@ class WebhookNotifier(BaseNotifier):
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the message was certainly rejected now and may be accepted a moment later."""
+    """Whether the message was certainly not accepted, and may be accepted a moment later."""
     if isinstance(error, httpx.HTTPStatusError):
         status = error.response.status_code
         return status == _BUSY or status >= 500
@@ -64,7 +64,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def address(conn: Any) -> str:
-    """Where a connection's webhook is: its host, which may be a whole URL, its port, and the extra field `path`."""
+    """The URL of a connection's webhook: its host, which may be a whole URL, its port, and the extra field `path`."""
     host = str(conn.host or "")
     base = host if "://" in host else f"{conn.schema or 'https'}://{host}"
     port = f":{conn.port}" if conn.port else ""

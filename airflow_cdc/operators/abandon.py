@@ -1,4 +1,4 @@
-"""Give up an open recovery by Airflow's form: what the page's button leads to."""
+"""Give up an open recovery through Airflow's form, to which the page's button leads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class AbandonRecoveryOperator(CdcOperator):
     """Give up the open recovery of `pipeline`, or only the tables that the run's form lists.
 
-    The form's `tables` and `reason` say what and why; the audit records who triggered the run. The connector is left
-    as it is, and the result says how that is.
+    The form's `tables` and `reason` give the scope and the reason; the audit records who triggered the run. The
+    connector is left as it is, and the result shows its state.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -40,7 +40,7 @@ class AbandonRecoveryOperator(CdcOperator):
         return abandon(run, self._tables, who=self._who, reason=self._reason)
 
     def open_run(self, context: Context) -> Run:
-        """A run without options: a table that pipelines.yaml no longer names can be given up, too."""
+        """A run without options: a table that is no longer in pipelines.yaml can be given up, too."""
         pipeline = find_pipeline(self.pipeline, self.registry)
         return open_run(
             pipeline,

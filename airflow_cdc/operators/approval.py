@@ -1,4 +1,4 @@
-"""Ask a person before anything is changed, and carry out nothing but what the person was asked about."""
+"""Ask a person before anything is changed, and carry out only the plan that the person saw."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ if TYPE_CHECKING:
 
 AS_PLANNED = "as planned"
 STRATEGY = "another_strategy"
-# in the run's ledger: what the person was asked about
+# key in the run's ledger: the plan that the person was asked about
 ASKED = "asked_about"
 _AGAIN_ID = re.compile(r"^(?P<first>.+?)__again(?P<count>\d+)_[a-z_]+_[0-9a-f]{8}$")
 
 
 class PlanChangedError(UsageError):
-    """The plan is not the one that was asked about, and no task of the DAG asks again: nothing was changed."""
+    """The plan changed after the question, and no task of the DAG asks again: nothing was changed."""
 
 
 class ApproveRecoveryOperator(PolicyApprovalOperator):
     """Waits for Approve or Reject if the plan needs approval; otherwise succeeds at once.
 
-    With the answer another strategy can be chosen. After Approve the pipeline is observed and planned again: if problem,
-    strategy or loss changed, everything after this task is skipped but AskAgainOperator, which has a new run ask about the
-    new plan; in a DAG without one this task fails. A plan that is refused by now fails here, too. Nothing is changed
-    by any of these. Returns `{"approved", "decision"}`; a run triggered with `approved` has its answer already. Tasks after
-    it that are no step of the plan's strategy (CdcOperator.planned) are skipped without being started.
+    Another strategy can be chosen with the answer. After Approve the pipeline is observed and planned again. If
+    problem, strategy or loss changed, every later task is skipped except AskAgainOperator, which triggers a new run to
+    ask about the new plan; in a DAG without one this task fails. It also fails if the plan is refused by now. Nothing
+    is changed in any of these cases. Returns `{"approved", "decision"}`; a run triggered with `approved` needs no
+    answer. Later tasks that are no step of the plan's strategy (CdcOperator.planned) are skipped without being started.
 
     :param report_dir: folder or object-storage URL of the reports; default `[cdc] report_dir` (templated).
-    :param decision_task: the task whose decision is asked about.
+    :param decision_task: the task whose decision needs approval.
     """
 
     template_fields: Collection[str] = (*PolicyApprovalOperator.template_fields, "report_dir")
@@ -63,7 +63,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         self, *, pipeline: str, report_dir: str | None = None, decision_task: str = DIAGNOSE_TASK, **kwargs: Any
     ) -> None:
         kwargs.setdefault("subject", f"Recover pipeline {pipeline}?")
-        # the DAG's own fields come along under `params`; this task's is told apart by its source
+        # `params` also holds the DAG's own fields; this task's field is recognised by its source
         form = ParamsDict(kwargs.pop("params", None))
         form[STRATEGY] = _choice()
         super().__init__(pipeline=pipeline, params=form, **kwargs)
@@ -84,7 +84,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
 
         run = self.run_of(context)
         if event.get("chosen_options") == [self.REJECT]:
-            # first: what follows is skipped by an exception that ends the task
+            # first, because skipping raises an exception that ends the task
             note_unchanged(run, f"rejected by {answered_by(event)}")
         answer = super().execute_complete(context, event)
         if answer["chosen_options"] != [self.APPROVE]:
@@ -95,8 +95,8 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         return self._carried_out(context, f"by {answered_by(answer)}", agreed)
 
     def _carried_out(self, context: Context, approved: str, decision: Facts) -> Facts:
-        """Let the plan be carried out. Tasks of other strategies are skipped from here: each would start a process of some
-        seconds only to skip itself.
+        """Let the plan be carried out. Tasks of other strategies are skipped from here, because each would start a
+        process for some seconds only to skip itself.
         """
         answer, strategy = {"approved": approved, "decision": decision}, decision["plan"]["strategy"]
         after = context["task"].get_flat_relatives(upstream=False)
@@ -110,8 +110,8 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         return decision
 
     def _asked_once(self, context: Context, decision: Facts) -> None:
-        """Airflow shows a task's question as it was first asked, also after a retry or when the task was cleared: about
-        another plan this run can't ask.
+        """Raise if this task has already asked about another plan: Airflow always shows a task's first question, even
+        after a retry or after the task was cleared.
         """
         run = self.run_of(context)
         question = run.clients.control.ledger_get(run.run_id).get(ASKED)
@@ -132,7 +132,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         return now
 
     def _ask_again(self, context: Context, run: Run, asked: Collection[str], now: Facts, strategy: str) -> NoReturn:
-        """End this run, and leave to AskAgainOperator to trigger the one that asks about `now`."""
+        """End this run; AskAgainOperator will trigger the run that asks about `now`."""
         from airflow_cdc.flows.decide import note_unchanged
         from airflow_cdc.operators.ask_again import AskAgainOperator
 
@@ -148,14 +148,14 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         context["ti"].xcom_push(key=AGAIN, value={"run_id": successor, "conf": _form(context, run, strategy)})
         self.log.info("%s; run %s asks about that", changed, successor)
         self.skip(ti=context["ti"], tasks=skipped)
-        raise refused  # `skip` ends the task by an exception of its own, unless there is nothing to skip
+        raise refused  # `skip` raises an exception of its own, unless there is nothing to skip
 
     def run_of(self, context: Context) -> Run:
         return open_run_of(context, find_pipeline(self.pipeline, self.registry), self.report_dir)
 
 
 def next_run_id(run_id: str, decision: Mapping[str, Any]) -> str:
-    """The id of the run that asks again after `run_id`; one plan always gives one id, however often it is triggered."""
+    """The id of the run that asks again after `run_id`; the same plan always gives the same id."""
     earlier = _AGAIN_ID.match(run_id)
     first, count = (earlier["first"], int(earlier["count"]) + 1) if earlier else (run_id, 1)
     digest = zlib.crc32(json.dumps(gist(decision)).encode())
@@ -192,7 +192,7 @@ def _choice() -> Param:
 
 
 def describe(decision: Mapping[str, Any]) -> str:
-    """The question in Markdown: what the answer decides first (rows, time, loss), then the problem, and identifiers last."""
+    """The question in Markdown: first what the answer decides (rows, time, loss), then the problem, then identifiers."""
     plan, diagnosis = decision["plan"], decision["diagnosis"]
     evidence = "\n".join(f"- {key}: `{value}`" for key, value in diagnosis["evidence"].items())
     steps = "\n".join(f"1. {name}" for name in plan["steps"])
@@ -210,7 +210,7 @@ def describe(decision: Mapping[str, Any]) -> str:
 
 
 def _deleted(deletes: Mapping[str, int | None]) -> str:
-    """How many rows of the sink will go, table by table; the plan counts at least these."""
+    """The number of sink rows that will be deleted, per table; at least this many."""
     if not deletes:
         return "none expected"
     counts = (

@@ -12,10 +12,10 @@ from airflow_cdc.operators.base import AGAIN, APPROVE_TASK
 
 
 class AskAgainOperator(TriggerDagRunOperator):  # type: ignore[misc]
-    """Trigger a run that asks about the new plan, if the plan changed while a person was asked. Only ApproveRecoveryOperator leads here.
+    """Trigger a run that asks about the new plan, if it changed after the question (see ApproveRecoveryOperator).
 
-    Put it behind the tasks that carry the plan out, with `trigger_rule="all_skipped"`: where a plan is carried out Airflow
-    then skips it without starting it. Cleared, it triggers no second run that would ask the same.
+    Put it after the tasks that carry the plan out, with `trigger_rule="all_skipped"`: if a plan is carried out, Airflow
+    then skips it without starting it. If cleared, it does not trigger a second run that would ask the same question.
 
     :param approve_task: the task that asked.
     """

@@ -1,7 +1,7 @@
-"""What every operator shares: a pipeline found by name, and the run in whose name its step acts.
+"""What every operator shares: a pipeline found by name, and the run for which its step acts.
 
-A DAG file is parsed again and again, and its tasks run rarely: what only they need (steps, clients of servers) is imported
-where it is used, here and in the operators. The parse of 200 pipelines took half as long again with it at the top.
+A DAG file is parsed often and its tasks run rarely, so modules that only a running task needs (steps, clients of
+servers) are imported where they are used. With these imports at the top, parsing 200 pipelines took half as long again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger("airflow_cdc.operators")
 
 DIAGNOSE_TASK = "diagnose"
 APPROVE_TASK = "approve"
-# the XCom of the task that asked: id and form of the run that asks again
+# the XCom of the asking task: id and form of the run that asks again
 AGAIN = "asked_again"
 NONE = "none"
 LIVE = ("queued", "running")
@@ -54,9 +54,9 @@ def open_run(
     lives: Lives | None = None,
     answer_within: float | None = None,
 ) -> Run:
-    """The run `run_id` over `pipeline`, its connections resolved. Raises ConfigError for a connection that is missing.
+    """The run `run_id` over `pipeline`, with its connections resolved. Raises ConfigError for a missing connection.
 
-    `answer_within`: seconds that each system has to answer, where that is less than its connection allows.
+    `answer_within`: seconds that each system has to answer, if that is less than its connection allows.
     """
     from airflow_cdc.core.endpoint import CallLimits
     from airflow_cdc.flows.run import RunOptions, make_run
@@ -77,7 +77,7 @@ def open_run_of(context: Context, pipeline: Pipeline, reports: str | None = None
 
 
 def lives(context: Context, dag_id: str, run_id: str) -> bool | None:
-    """Whether Airflow still carries out that run; None if it could not be asked. A run that was deleted has ended."""
+    """Whether Airflow is still executing that run; None if it could not be asked. A deleted run has ended."""
     ti: Any = context["ti"]
     try:
         return bool(ti.get_dr_count(dag_id=dag_id, run_ids=[run_id], states=list(LIVE)))
@@ -87,7 +87,7 @@ def lives(context: Context, dag_id: str, run_id: str) -> bool | None:
 
 
 def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
-    """What the person who triggered the run asked for, as plain JSON. Raises UsageError for a table of no pipeline."""
+    """The options chosen by the person who triggered the run, as plain JSON. Raises UsageError for an unknown table."""
     params = context.get("params") or {}
     options = {key: params[key] for key in ASKED if params.get(key)}
     if user := getattr(context.get("dag_run"), "triggering_user_name", None):
@@ -99,17 +99,17 @@ def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def plain(facts: Mapping[str, Any]) -> Facts:
-    """`facts` as XCom may keep them: JSON types only, so no enum or tuple comes back as something else."""
+    """`facts` for XCom: JSON types only, so that no enum or tuple comes back as another type."""
     return dict(json.loads(json.dumps(facts, default=str)))
 
 
 def decision_of(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
-    """What `task` decided in this run; {} if it decided nothing."""
+    """The decision of `task` in this run; {} if it made none."""
     return dict(context["ti"].xcom_pull(task_ids=task) or {})
 
 
 def standing_decision(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
-    """What the run follows: the plan as a person approved it, else what `task` decided. Raises UsageError if nothing."""
+    """The decision to carry out: the approved plan, else that of `task`. Raises UsageError if there is none."""
     decision = dict(decision_of(context, APPROVE_TASK).get("decision") or decision_of(context, task))
     if not decision:
         raise UsageError("no decision was made in this run", todo=f"Clear the task {task}.")
@@ -117,12 +117,12 @@ def standing_decision(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
 
 
 def gist(decision: Mapping[str, Any]) -> tuple[str, str, str]:
-    """What a person agrees to: problem, strategy, loss."""
+    """The parts of a plan that a person approves: problem, strategy, loss."""
     return decision["diagnosis"]["code"], decision["plan"]["strategy"], decision["plan"]["data_loss"]
 
 
 def refusal(decision: Mapping[str, Any]) -> CdcError:
-    """The error about a plan that may not be carried out: what was found, and what a person can do."""
+    """The error about a plan that may not be carried out: the diagnosis, and what a person can do."""
     kind = UnknownStateError if decision["diagnosis"]["code"] == "UNKNOWN" else CdcError
     return kind(
         f"nothing was changed: {decision['plan']['reason']}",
@@ -132,7 +132,7 @@ def refusal(decision: Mapping[str, Any]) -> CdcError:
 
 
 def end_and_skip(operator: Any, context: Context, facts: Facts, tasks: Collection[Any]) -> Facts:
-    """End the task with `facts`, and `tasks` skipped: Airflow's `skip` ends it by an exception, after which it keeps no result."""
+    """End the task with the result `facts`, and skip `tasks`. Airflow's `skip` raises, which would lose the result."""
     if tasks:
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=facts)
         operator.skip(ti=context["ti"], tasks=tasks)

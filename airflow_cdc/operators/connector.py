@@ -1,4 +1,4 @@
-"""Stop the connector, start it from the written offset, lead it to a replica and back, or merely restart it."""
+"""Stop the connector, start it from the written offset, move it to a replica and back, or only restart it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESTART = "restart"
 class StopConnectorOperator(CdcOperator):
     """Stop the connector and wait until it is STOPPED with zero tasks; it stays so until its offset is proven.
 
-    Skipped, and the snapshot's tasks with it, where the plan moves the position only.
+    Skipped, together with the snapshot's tasks, if the plan moves only the position.
     """
 
     def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
@@ -27,7 +27,7 @@ class StopConnectorOperator(CdcOperator):
         self.decision_task = decision_task
 
     def execute(self, context: Context) -> Any:
-        # in a DAG of one's own it may stand without a decision: then it stops
+        # in a custom DAG there may be no decision: then it stops the connector
         if decision_of(context, self.decision_task) and not self.planned(_strategy(context, self.decision_task)):
             raise AirflowSkipException("the plan reads no table")
         return super().execute(context)
@@ -51,7 +51,7 @@ class ResumeConnectorOperator(CdcOperator):
 
 
 class PlannedOperator(CdcOperator):
-    """A step of some strategies only: skipped, with the reason `otherwise`, unless the plan's is one of `strategies`."""
+    """A step of some strategies: skipped with the reason `otherwise` unless the plan's is in `strategies`."""
 
     strategies: ClassVar[frozenset[str]]
     otherwise: ClassVar[str]
@@ -82,7 +82,7 @@ class RestartConnectorOperator(PlannedOperator):
 
 
 class DetourConnectorOperator(PlannedOperator):
-    """Let the connector read at a replica what the source has purged; skipped unless the plan says `replica_detour`."""
+    """Let the connector read from a replica what the source has purged; skipped unless the plan says `replica_detour`."""
 
     strategies = frozenset({DETOUR})
     otherwise = "the plan is not a detour"
@@ -94,7 +94,7 @@ class DetourConnectorOperator(PlannedOperator):
 
 
 class ReturnConnectorOperator(PlannedOperator):
-    """Let the connector go on at the source, from what it has read of it; skipped unless the plan moves the position only.
+    """Let the connector continue at the source, from where it has read; skipped unless the plan moves only the position.
 
     Use with `trigger_rule="none_failed"`: after a failover there is no detour before it.
     """
@@ -109,5 +109,5 @@ class ReturnConnectorOperator(PlannedOperator):
 
 
 def _strategy(context: Context, decision_task: str) -> str:
-    """The strategy that this run follows. Raises UsageError if nothing was decided."""
+    """The strategy of this run. Raises UsageError if no decision was made."""
     return str(standing_decision(context, decision_task)["plan"]["strategy"])

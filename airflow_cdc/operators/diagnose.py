@@ -1,4 +1,4 @@
-"""The first task of a recovery: observe, diagnose, plan; and end the run here when nothing is wrong."""
+"""The first task of a recovery: observe, diagnose, plan; and end the run here if nothing is wrong."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CdcDiagnoseOperator(CdcOperator, SkipMixin):
-    """Observe the pipeline, name the problem, choose the strategy. Returns the decision that the next tasks follow.
+    """Observe the pipeline, name the problem, choose the strategy. Returns the decision that the later tasks carry out.
 
     A healthy pipeline skips every task after this one. A refused plan (UNKNOWN, or no strategy fits) fails here.
 
@@ -45,7 +45,7 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
         code, plan = decision["diagnosis"]["code"], decision["plan"]
         self.log.info("%s: %s → %s", code, decision["diagnosis"]["description"], plan["strategy"])
         if plan["refused"]:
-            context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=decision)  # the report is about this, too
+            context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=decision)  # the report needs the decision, too
             raise refusal(decision)
         if plan["strategy"] == NONE:
             self.log.info("%s: there is nothing to do for pipeline %s, and nothing was changed", code, self.pipeline)
@@ -54,6 +54,6 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
 
 
 def _linked(decision: Facts) -> Facts:
-    """The decision, with the runbook as an address that a browser opens."""
+    """The decision, with the runbook's URL as a browser can open it."""
     diagnosis = decision["diagnosis"]
     return {**decision, "diagnosis": {**diagnosis, "runbook": runbook_url(diagnosis["code"])}}

@@ -1,4 +1,4 @@
-"""Settings files that only this user can read, for the time in which a Spark driver needs them."""
+"""Settings files that only this user can read, kept only while a Spark driver needs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STALE_SECONDS = 600
 def private_settings(payload: Mapping[str, Any], root: Path | None = None) -> Iterator[Path]:
     """Write `payload` to a file of mode 0600 in a folder of mode 0700, and remove both afterwards.
 
-    What a killed task left behind is removed by the next one. Raises ConfigError when the folder belongs to someone else.
+    The next task removes the files of a killed one. Raises ConfigError when the folder belongs to someone else.
     """
     base = root or Path(tempfile.gettempdir()) / f"airflow-cdc-{os.getuid()}"
     _owned(base)

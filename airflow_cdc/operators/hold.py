@@ -1,8 +1,8 @@
 """Keep the watermark from being purged while the chain runs, in a task of its own beside it.
 
-A database lock lives as long as its connection, and every Airflow task is a process: so the hold is a task that stays.
-Its teardown ends it. Both meet in the run's ledger: the teardown writes the mark of the stop it belongs to, so a
-release of an earlier try never ends the hold of a later one.
+A database lock lives as long as its connection, and every Airflow task is a process, so the hold is a task that keeps
+running until its teardown ends it. The two communicate through the run's ledger: the teardown writes the mark of the
+stop it belongs to, so a release of an earlier try never ends the hold of a later one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HoldBinlogOperator(CdcOperator):
 class ReleaseHold(CdcOperator):
     """The hold's teardown: runs after the chain whether it worked or not. Use with `.as_teardown()`.
 
-    :param stop_task: there is nothing to release in a run in which this task did not finish.
+    :param stop_task: if this task did not finish in the run, there is nothing to release.
     """
 
     def __init__(self, *, stop_task: str = STOP_TASK, **kwargs: Any) -> None:
@@ -54,13 +54,13 @@ class ReleaseHold(CdcOperator):
 
 
 def stop_mark(run: Run) -> str:
-    """What names this try's stop of the connector; empty before the first."""
+    """The mark that identifies this try's stop of the connector; "" before the first stop."""
     entry = run.clients.control.ledger_get(run.run_id).get(STOP_STEP) or {}
     return str(entry.get("started", ""))
 
 
 def released(run: Run) -> bool:
-    """True once this try's hold was released. A ledger that can't be read now does not end a hold."""
+    """True once this try's hold was released. A ledger that cannot be read does not end a hold."""
     try:
         ledger = run.clients.control.ledger_get(run.run_id)
     except CdcError:

@@ -1,4 +1,4 @@
-"""Take the lease and open the recovery, if what was decided still holds."""
+"""Take the lease and open the recovery, if the decision still holds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ REOPENED = "RECOVERY_OPEN"
 
 
 class OpenRecoveryOperator(CdcOperator):
-    """Open the recovery that was decided, as a person approved it. Running it again raises no epoch twice.
+    """Open the recovery that was decided, as a person approved it. Running it again does not raise the epoch again.
 
-    After a person was asked, the pipeline is observed again first: if problem, strategy or loss changed, the run stops.
+    If a person was asked, the pipeline is observed again first: if problem, strategy or loss changed, the run stops.
     """
 
     def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:

@@ -42,7 +42,7 @@ class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
         self.registry = registry
 
     def ask(self, context: Context, body: str, news: str) -> Any:
-        """Put the question `body` (Markdown) and wait; `news` is the line for the notification."""
+        """Ask the question `body` (Markdown) and wait; `news` is the line for the notification."""
         from airflow_cdc.notifications.channels import Message, PolicyNotifier
 
         policy = find_pipeline(self.pipeline, self.registry).policy
@@ -54,7 +54,7 @@ class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
         return super().execute(context)
 
     def note_approved(self, context: Context, who: str) -> None:
-        """Keep for the report who agreed to this run's plan."""
+        """Store for the report who approved this run's plan."""
         from airflow_cdc.flows.close import APPROVED
 
         self.run_of(context).clients.control.ledger_set(context["run_id"], APPROVED, who)

@@ -1,4 +1,4 @@
-"""Move main to what was verified."""
+"""Move main to the verified snapshots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PublishOperator(CdcOperator):
         return publish(run)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """For OpenLineage: from now on readers see these tables' rows."""
+        """For OpenLineage: readers see these tables' new rows from now on."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         pipeline = find_pipeline(self.pipeline, self.registry)

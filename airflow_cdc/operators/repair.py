@@ -25,13 +25,13 @@ SCHEDULED = "scheduled"
 
 
 class NightlyCheckOperator(CdcSparkOperator):
-    """Compare what was touched since the last night, and a share of the rest; changes nothing."""
+    """Compare the rows changed since the last night, and a share of the rest; changes nothing."""
 
     app = "nightly"
 
 
 class CompareTablesOperator(CdcSparkOperator):
-    """Compare whole tables and say which rows a repair would write and delete; changes nothing."""
+    """Compare whole tables and report which rows a repair would write and delete; changes nothing."""
 
     app = "repair"
 
@@ -40,11 +40,11 @@ class CompareTablesOperator(CdcSparkOperator):
 
 
 class ApproveRepairOperator(PolicyApprovalOperator):
-    """Waits for Approve or Reject if `compare` says that a person is to be asked; otherwise passes at once.
+    """Waits for Approve or Reject if `compare` says that a person must be asked; otherwise succeeds at once.
 
-    Skipped where nothing is to be repaired, or only that was asked (`dry_run`).
+    Skipped if there is nothing to repair, or if this is a dry run (`dry_run`).
 
-    :param compare_task: the task whose findings are asked about.
+    :param compare_task: the task whose findings need approval.
     """
 
     def __init__(self, *, pipeline: str, compare_task: str = COMPARE_TASK, **kwargs: Any) -> None:
@@ -92,7 +92,7 @@ def _about(plan: Mapping[str, Any]) -> str:
 
 
 class RepairOperator(CdcSparkOperator):
-    """Rewrite the rows that `compare` found wrong; skipped where it found none.
+    """Rewrite the rows that `compare` found wrong; skipped if it found none.
 
     :param compare_task: the task whose findings are repaired.
     """
@@ -109,7 +109,7 @@ class RepairOperator(CdcSparkOperator):
         return super().execute(context)
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
-        """The tables that differ, and how many deletes were agreed to: by a person, or in advance."""
+        """The tables that differ, and how many deletes were approved, by a person or in advance."""
         options, decision = super().driver_options(context, pipeline), decision_of(context, self.compare_task)
         agreed = bool(decision["needs_approval"] or options.get("approved"))
         deletes = {table: plan["deletes"] for table, plan in decision["plans"].items()} if agreed else {}
@@ -117,9 +117,9 @@ class RepairOperator(CdcSparkOperator):
 
 
 class ConcludeOperator(CdcOperator):
-    """The run's last word: fails unless every table is MATCH. Use with `.as_teardown()`, so that a Reject fails too.
+    """The run's verdict: fails unless every table is MATCH. Use with `.as_teardown()`, so that a Reject fails too.
 
-    Skipped in a run that was only asked to look (`dry_run`).
+    Skipped in a dry run (`dry_run`).
     """
 
     def execute(self, context: Context) -> Any:
@@ -137,7 +137,7 @@ class ConcludeOperator(CdcOperator):
 
 
 class BackfillOperator(CdcSparkOperator):
-    """Bring the run's data interval to the source. Ordinary scheduled runs are skipped: they mark the intervals only."""
+    """Make the run's data interval equal to the source. Scheduled runs are skipped: they only mark the intervals."""
 
     app = "backfill"
 

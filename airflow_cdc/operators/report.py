@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CloseRecoveryOperator(CdcOperator):
-    """Settings back, stages dropped, recovery closed, lease released; refused while a table is not published."""
+    """Restore settings, drop stages, close the recovery, release the lease; refused while a table is unpublished."""
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.close import close
@@ -25,9 +25,9 @@ class CloseRecoveryOperator(CdcOperator):
 
 
 class ReportOperator(CdcOperator):
-    """Write report.json and the page, whatever became of the run. Use with `.as_teardown()`.
+    """Write report.json and the page, whether or not the run succeeded. Use with `.as_teardown()`.
 
-    :param decision_task: nothing is reported of a run in which this task decided nothing (an unknown pipeline).
+    :param decision_task: a run in which this task decided nothing (an unknown pipeline) gets no report.
     """
 
     operator_extra_links = (ReportLink(),)

@@ -1,7 +1,7 @@
 """Run one of this package's Spark applications for a pipeline.
 
-What a driver needs to know, credentials included, reaches it in a file of mode 0600 that lives as long as the task:
-never as an argument (shown by ps), a Spark setting (shown by the Spark UI and kept in its event log) or a template
+The driver's settings, credentials included, are in a file of mode 0600 that exists only while the task runs. They are
+never an argument (shown by ps), a Spark setting (shown by the Spark UI and stored in its event log) or a template
 field (shown by Airflow's UI). The launcher deletes the file once it has read it.
 """
 
@@ -39,11 +39,11 @@ LINKS = {
     "repair": (ReportLink(),),
     "backfill": (ReportLink(),),
 }
-# what the Spark UI and its event log leave out; Spark's own default lets credentials and database addresses through
+# values that the Spark UI and its event log hide; Spark's own default shows credentials and database addresses
 REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|[.]uri$"
-# how often a run of a continuous pipeline looks whether it has to start its driver
+# how often a run of a continuous pipeline checks whether it must start its driver
 LOOK_S = 5.0
-# for how long it looks on while the source or the connector can't be asked, as when one of them restarts
+# how long it keeps checking while the source or the connector does not answer, for example during a restart
 PATIENCE_S = 60.0
 MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
 
@@ -65,7 +65,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
     """
 
     app: str = ""
-    # what the untyped base class keeps
+    # attributes of the untyped base class
     _conn_id: str
     conf: dict[str, str] | None
     jars: str | None
@@ -113,7 +113,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         return self.facts
 
     def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
-        """The driver's settings. They hold credentials: only ever written by `private_settings`."""
+        """The driver's settings. They hold credentials, so only `private_settings` may write them."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         return {
@@ -127,22 +127,22 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         }
 
     def run_id(self, context: Context) -> str:
-        """What the run is called in the pipeline's lease and ledger."""
+        """The run's name in the pipeline's lease and ledger."""
         return str(context["run_id"])
 
     def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
-        """The run's options, as the driver's `Run.options` has them."""
+        """The run's options, as they appear in the driver's `Run.options`."""
         return asked_for(context, pipeline)
 
     def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
-        """For OpenLineage: the tables that were read and written."""
+        """For OpenLineage: the tables that the application read and wrote."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
         pipeline = find_pipeline(self.pipeline, self.registry)
         return lineage.facets(self.app, pipeline, resolve_endpoints(pipeline))
 
     def _preflight(self) -> dict[str, str]:
-        """Fail with one clear error where spark-submit would fall back to YARN, or could not read the settings file.
+        """Fail with one clear error if spark-submit would fall back to YARN, or could not read the settings file.
 
         Returns the settings that suit the connection's master.
         """
@@ -179,13 +179,13 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         }
         self.jars = ",".join(filter(None, (settings.spark_jars(), self.jars))) or None
         self.packages = ",".join(filter(None, (settings.spark_packages(), self.packages))) or None
-        # a worker with another interpreter lacks this environment's packages
+        # with another interpreter, a worker would lack this environment's packages
         python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         self.env_vars = {**python, "PATH": _path_with_spark(), **(self.env_vars or {})}
         self._hook = None
 
     def _cause(self, path: Path, error: AirflowException) -> Exception:
-        """The driver's own error where it could write one down, else spark-submit's."""
+        """The driver's own error if it could store one, else spark-submit's."""
         cause = spark_main.read_result(path).get("error")
         if not isinstance(cause, Mapping):
             return error
@@ -193,7 +193,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         kind = getattr(errors, str(facts.pop("error", "")), CdcError)
         try:
             return cast("Exception", kind(str(facts.pop("what")), **facts))
-        except (TypeError, KeyError):  # an error class of the application's own
+        except (TypeError, KeyError):  # an error class that only the application has
             return CdcError(str(cause.get("what")), where=str(cause.get("where", "")), todo=str(cause.get("todo", "")))
 
 
@@ -201,8 +201,8 @@ class ApplyChangesOperator(CdcSparkOperator):
     """Apply the change events of `pipeline` to its sink: `apply_changes`, started only if there is something to apply.
 
     Skipped while a recovery is open, which catches up by itself, and while all tables are at the end of their topics. A
-    run of a continuous pipeline waits for something to apply instead, for as long as a run lasts, and then applies batch after
-    batch; one that was asked for single tables, or for a replay, applies once.
+    run of a continuous pipeline instead waits, as long as the run lasts, until there is something to apply, and then
+    applies batch after batch. A run for single tables or with a replay applies once.
     """
 
     app = "apply_changes"
@@ -248,19 +248,19 @@ def _stays(pipeline: Pipeline, options: Mapping[str, Any]) -> bool:
 
 
 class MaintainOperator(CdcSparkOperator):
-    """Tidy up the sink tables of `pipeline`: compaction and expiry, by its policy. No row changes."""
+    """Maintain the sink tables of `pipeline`: compaction and expiry, according to its policy. No row changes."""
 
     app = "maintain"
 
 
 def _tuning(master: str) -> dict[str, str]:
-    """Settings for a driver that brings its own executors; a cluster knows its own."""
+    """Settings for a driver that brings its own executors; a cluster has its own."""
     from airflow_cdc.spark_apps.driver.session import LOCAL
 
     return {key: value for key, value in LOCAL.items() if key != "spark.master"} if master.startswith("local") else {}
 
 
 def _path_with_spark() -> str:
-    """PATH, with this environment's bin in front where the spark-submit of the installed pyspark stands."""
+    """PATH, with this environment's bin first, which holds the installed pyspark's spark-submit."""
     path, beside = os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)
     return path if shutil.which("spark-submit") else f"{beside}{os.pathsep}{path}"

@@ -1,4 +1,4 @@
-"""Watches a pipeline without holding a worker's slot, and hands one outage to one recovery."""
+"""Watches a pipeline without holding a worker's slot, and starts at most one recovery per outage."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
     """Defer until there is something to report, report it, and let the next task recover if the policy says so.
 
     An outage is one problem code in one epoch. The connections in `policy.notify` are alerted when it begins, after each
-    `policy.alert.repeat_interval`, and when it is over; beginning and end are also asset events
+    `policy.alert.repeat_interval`, and when it is over; its beginning and end are also asset events
     (`cdc_problem__<pipeline>`, with the alert, the diagnosis and the plan). Everything after this task is skipped unless
-    a recovery may start by itself, which it may once per outage.
+    a recovery may start by itself, which can happen once per outage.
 
-    :param poke_interval: seconds between two looks.
+    :param poke_interval: seconds between two checks.
     :param watch: seconds after which the task ends without a problem, so that the next run watches on.
     """
 
@@ -56,7 +56,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         return tell(run, OutageLog.from_json(self.outages))
 
     def open_run(self, context: Context) -> Run:
-        """The run of this task; its calls are bounded like those of the trigger."""
+        """The run of this task; its calls have the same time limits as the trigger's."""
         from airflow_cdc.flows.watch import limited
 
         return limited(super().open_run(context))
@@ -75,14 +75,14 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         self.defer(trigger=trigger, method_name="told", timeout=timedelta(seconds=self.watch * 2 + 300))
 
     def _carried(self, context: Context) -> dict[str, Any] | None:
-        """What the watch before this one knew of open outages: it counts where the control table is older or unreadable."""
+        """The previous watch's open outages, used if the control table is older or unreadable."""
         ti = context["ti"]
-        # without the index the results of all earlier runs come, a list that grows for ever
+        # without the index, XCom returns the results of all earlier runs, a list that grows for ever
         result = ti.xcom_pull(task_ids=self.task_id, include_prior_dates=True, map_indexes=ti.map_index)
         return result.get("outages") if isinstance(result, dict) else None
 
     def told(self, context: Context, event: dict[str, Any]) -> Facts:
-        """Resume after the trigger fired: look again on the worker, store the outages, tell, and say what follows."""
+        """Resume after the trigger fired: check again on the worker, store the outages, notify, return what follows."""
         if event["state"] == State.ERROR:
             raise ConfigError(event["reason"], where=f"pipeline {self.pipeline}")
         self.outages = event.get("outages")
@@ -96,7 +96,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         return end_and_skip(self, context, facts, after)
 
     def publish(self, context: Context, facts: Facts, alert: dict[str, Any]) -> None:
-        """An asset event for an outage's beginning and end, and a message to those that the policy names."""
+        """An asset event for an outage's beginning and end, and a message to the policy's connections."""
         if alert["notification"] == 1 or alert["status"] == Status.RESOLVED:
             asset = Asset(f"cdc://{self.pipeline}/problem")
             extra = {key: facts[key] for key in ("pipeline", "diagnosis", "plan", "recover")}
@@ -104,7 +104,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         self.notify(context, message_of(alert, facts))
 
     def notify(self, context: Context, message: Message) -> None:
-        """Tell those that the policy names. One who cannot be reached holds nothing up."""
+        """Notify the policy's connections. One that cannot be reached delays nothing."""
         from airflow_cdc.notifications.channels import PolicyNotifier
 
         conn_ids = find_pipeline(self.pipeline, self.registry).policy.notify

@@ -1,6 +1,6 @@
 """The page "CDC pipelines" in Airflow's web server. Found through the entry point group `airflow.plugins`.
 
-Every process of Airflow imports this: the web application behind it is only built when it is first asked for.
+Every process of Airflow imports this: so the web application is built only at the first request.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What to press: the button that fits what is wrong with a pipeline."""
+"""The buttons for a pipeline's problem."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ RECOVER_FORM, REPAIR_FORM = "recover", "repair"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A button. It opens a form of this page (`form`), or a DAG in Airflow, one run of it, or a question of that run; without
-    any of these, what the runbook says of the code.
+    """A button. It opens a form of this page (`form`), or a DAG in Airflow, one of its runs, or that run's question.
+    Without any of these it opens the runbook's section about the code.
     """
 
     label: str
@@ -62,7 +62,7 @@ _FOLLOW = Action("Follow the run", "A run is working on this pipeline.")
 def actions_for(
     code: str, diagnosis: Diagnosis | None, *, has_sink: bool = True, running: RunningRun | None = None
 ) -> tuple[Action, ...]:
-    """The buttons of a pipeline that is called `code`, the fitting one first; none for one that is healthy and at rest."""
+    """The buttons of a pipeline with this `code`, the most suitable first; none if it is healthy and idle."""
     if running is not None:
         others = (_GIVE_UP,) if code == RECOVERY_OPEN else ()
         action = _ANSWER if running.asks else _FOLLOW
@@ -82,11 +82,11 @@ def _with_sink(code: str, diagnosis: Diagnosis | None) -> tuple[Action, ...]:
 
 
 def _following(diagnosis: Diagnosis | None) -> Action:
-    """To the run that is open, where the diagnosis names it (evidence is "value [where, when]")."""
+    """The button to the open run, if the diagnosis names it (evidence is "value [where, when]")."""
     run_id = (diagnosis.evidence.get("run_id", "") if diagnosis else "").partition(" [")[0]
     return replace(_BY_CODE[RECOVERY_OPEN], run_id=run_id)
 
 
 def _of_strategy(diagnosis: Diagnosis | None) -> Action:
-    """What the cheapest strategy of the problem does; where there is none, only a setting is wrong."""
+    """The button for the problem's cheapest strategy; without a strategy, only a setting is wrong."""
     return _BY_STRATEGY.get(next(iter(diagnosis.strategies if diagnosis else ()), "none"), _RECOVER)

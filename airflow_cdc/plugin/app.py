@@ -1,7 +1,7 @@
 """The web application of the page: it reads stored observations and reports, and never connects to a source.
 
-Its forms trigger a DAG as Airflow's own form does, in the user's name and with the rights that Airflow asks for, or keep that
-a problem was acknowledged; what a foreign site sends is refused (see forms).
+Its forms trigger a DAG as Airflow's own form does, in the user's name and with the permissions that Airflow requires,
+or record that a problem was acknowledged; a request from a foreign site is refused (see forms).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import known_to_differ
 
 DATA_DOCS = ("data_docs", "index.html")
-# light or dark as Airflow's own switch says, which keeps that in the browser; this one script is allowed, by its hash
+# light or dark according to Airflow's own switch, which the browser stores; this one script is allowed by its hash
 THEME = 'try{var t=localStorage.getItem("theme");if(t=="dark"||t=="light")document.documentElement.dataset.theme=t}catch(e){}'
 _HASH = base64.b64encode(hashlib.sha256(THEME.encode()).digest()).decode()
 HEADERS = {
@@ -60,7 +60,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-# what Great Expectations wrote is shown as a foreign document: no script, no cookie, no origin of its own
+# Great Expectations' pages are served as foreign documents: no script, no cookie, no origin of their own
 SANDBOX = {
     **HEADERS,
     "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
@@ -69,12 +69,12 @@ KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
 
 
 def may_open(request: Request, user: GetUserDep) -> None:
-    """Whoever may read the DAG that recovers may open the page."""
+    """Users who may read the recovery DAG may open the page."""
     requires_access_dag("GET", param_dag_id=RECOVERY_DAG_ID)(request, user)
 
 
 def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
-    """A pipeline's facts are for those who may read its DAG: reports name keys of its rows."""
+    """Only users who may read a pipeline's DAG may see its facts: reports name keys of its rows."""
     declared = _registered().get(pipeline)
     has_sink = declared is None or declared.has_sink
     requires_access_dag("GET", param_dag_id=main_dag_id(pipeline, has_sink=has_sink))(request, user)
@@ -84,12 +84,12 @@ def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
 
 
 def may_change(request: Request, user: GetUserDep) -> None:
-    """Whoever may trigger the DAG that recovers may send the forms."""
+    """Users who may trigger the recovery DAG may send the forms."""
     requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=RECOVERY_DAG_ID)(request, user)
 
 
 def may_repair(request: Request, user: GetUserDep) -> None:
-    """A repair is triggered by who may trigger its DAG."""
+    """Users who may trigger the repair DAG may start a repair."""
     requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=REPAIR_DAG_ID)(request, user)
 
 
@@ -122,7 +122,7 @@ def page() -> FastAPI:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What the overview is asked for, from the address."""
+    """The overview's search, from the query string."""
 
     q: Annotated[str, Query(max_length=200)] = ""
     state: Annotated[str, Query(max_length=10)] = ""
@@ -132,7 +132,7 @@ class Search:
 
 
 def overview(request: Request, user: GetUserDep, search: Annotated[Search, Depends()]) -> Response:
-    """The pipelines that the user may read, the worst first: those that fit a search, a page at a time."""
+    """The pipelines that the user may read, the worst first; filtered by a search, a page at a time."""
     names = _readable(user)
     rows = view.overview(_store(), names, datetime.now(UTC), _registered(), running_runs(names))
     listing = view.listing(rows, search.q.strip(), search.state, search.page, owner=search.owner, tag=search.tag)
@@ -147,13 +147,13 @@ def _row(pipeline: str) -> view.Row:
 
 
 def _with_form(request: Request, template: str, one: view.Row, **more: Any) -> Response:
-    """A page about one pipeline that has a form: with the pipeline's declaration, and the token that the form sends back."""
+    """A page about one pipeline that has a form: with its declaration and the token that the form sends back."""
     declared, token = _registered()[one.name], form_token(request, one.name)
     return _html(request, template, row=one, declared=declared, token=token, **more)
 
 
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
-    """One pipeline: its positions, its evidence, and what happened to it."""
+    """One pipeline: its positions, its evidence and its history."""
     one = _row(pipeline)
     more = {"silences": _store().silences(pipeline), "events": view.timeline(one), "runbook": runbook_html(one.code)}
     return _with_form(request, "pipeline.html.j2", one, **more)
@@ -167,7 +167,7 @@ def recover_form(request: Request, pipeline: PipelineDep) -> Response:
 
 
 def recover(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
-    """Trigger cdc_recovery as the form says, and lead to its run."""
+    """Trigger cdc_recovery as the form says, and redirect to its run."""
     declared = _registered()[pipeline]
     offered = choices_for(_row(pipeline).seen, has_sink=declared.has_sink)
     return _to_run(request, RECOVERY_DAG_ID, start_recovery(declared, fields, offered, user.get_name()))
@@ -180,23 +180,23 @@ def repair_form(request: Request, pipeline: PipelineDep) -> Response:
 
 
 def repair(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
-    """Trigger cdc_repair as the form says, and lead to its run."""
+    """Trigger cdc_repair as the form says, and redirect to its run."""
     return _to_run(request, REPAIR_DAG_ID, start_repair(_registered()[pipeline], fields, user.get_name()))
 
 
 def silence_form(request: Request, pipeline: PipelineDep) -> Response:
-    """The form by which a problem is acknowledged, or a pipeline muted."""
+    """The form to acknowledge a problem or mute a pipeline."""
     return _with_form(request, "silence.html.j2", _row(pipeline), lengths=DURATIONS)
 
 
 def acknowledge(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
-    """Keep who acknowledged the problem or muted the pipeline, until when and why."""
+    """Record who acknowledged the problem or muted the pipeline, until when and why."""
     silence(_store(), pipeline, _row(pipeline).code, fields, user.get_name())
     return _to_pipeline(request, pipeline)
 
 
 def end_silence(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:  # noqa: ARG001 - the fields are checked by their dependency
-    """Take back what silences the pipeline now."""
+    """End the pipeline's current silences."""
     end_silences(_store(), pipeline, user.get_name())
     return _to_pipeline(request, pipeline)
 
@@ -205,7 +205,7 @@ FORMS = {RECOVER_FORM: recover_form, REPAIR_FORM: repair_form, SILENCE_FORM: sil
 
 
 def _to_run(request: Request, dag_id: str, run_id: str) -> Response:
-    """To the run in Airflow; 303: the browser asks for it by GET."""
+    """Redirect to the run in Airflow; with 303 the browser uses GET."""
     return RedirectResponse(
         f"{_airflow(request)}{_dag_url(dag_id, run_id)}", status.HTTP_303_SEE_OTHER, headers=HEADERS
     )
@@ -217,7 +217,7 @@ def _to_pipeline(request: Request, pipeline: str) -> Response:
 
 
 def runbook(request: Request) -> Response:
-    """What to do about each problem: commands, tasks and notifications link here, to the section of a code."""
+    """The runbook for each problem; commands, tasks and notifications link to a code's section here."""
     return _html(request, "runbook.html.j2", sections={code: runbook_html(code) for code in runbook_codes()})
 
 
@@ -244,7 +244,7 @@ def stored_file(pipeline: PipelineDep, run: str, path: str) -> Response:
 
 
 def _plain(part: str) -> str:
-    """One name of a path. Raises 404 for what would lead elsewhere."""
+    """One component of a path. Raises 404 for one that would lead elsewhere."""
     if part.startswith(".") or not part or "/" in part or "\\" in part or not part.isprintable():
         raise HTTPException(status.HTTP_404_NOT_FOUND, "There is no such run.")
     return part
@@ -289,7 +289,7 @@ def _airflow(request: Request) -> str:
 
 
 def _dag_url(dag_id: str, run_id: str = "", *, asks: bool = False) -> str:
-    """The path of a DAG, of one of its runs, or of the question that the run asks, below Airflow's own address."""
+    """The path of a DAG, of one of its runs, or of the run's question, below Airflow's own address."""
     base = f"/dags/{quote(dag_id, safe='')}"
     run = f"{base}/runs/{quote(run_id, safe='')}" if run_id else base
     return f"{run}/tasks/{APPROVE_TASK}/required_actions" if run_id and asks else run

@@ -11,7 +11,7 @@ from airflow_cdc.reports.stored import Sample, StoredObservation
 
 WIDTH, HEIGHT = 640, 150
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 14, 24
-# how far beyond the newest observation the axis reaches where nothing is forecast, as a share of what was observed
+# how far the axis extends beyond the newest observation if nothing is forecast, as a share of the observed time
 _AHEAD = 0.15
 
 
@@ -25,12 +25,12 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """What the template draws, in the SVG's units.
+    """The values that the template draws, in the SVG's units.
 
     Attributes:
         line: the observed points; ahead: the dashed line from the newest of them to the purge; "" without a forecast.
         last: the newest point. purge: the forecast moment on the axis, None without one.
-        summary: the chart in words, for those who do not see it.
+        summary: the chart in words, for those who cannot see it.
     """
 
     line: str
@@ -43,7 +43,7 @@ class Chart:
 
 
 def retention_chart(observation: StoredObservation | None) -> Chart | None:
-    """The chart of what is stored; None where no retention was ever observed."""
+    """The chart of the stored samples; None if no retention was ever observed."""
     if observation is None or not observation.samples:
         return None
     purge = purge_at(observation)
@@ -67,7 +67,7 @@ def retention_chart(observation: StoredObservation | None) -> Chart | None:
 
 
 def purge_at(observation: StoredObservation) -> datetime | None:
-    """The earliest moment at which the server may remove the stored position; None where none is forecast, or it is lost."""
+    """The earliest moment at which the server may remove the stored position; None if none is forecast, or it is lost."""
     seconds = (observation.forecast or {}).get("earliest_s")
     lost = severity_of(observation.diagnosis.code, observation.diagnosis.strategies) is Severity.CRITICAL
     if seconds is None or lost:

@@ -12,7 +12,7 @@ from airflow_cdc.reports.stored import RECOVERY, RunSummary, StoredObservation, 
 
 
 class Colour(StrEnum):
-    """Red: act now. Amber: look. Green: whole, as far as was observed."""
+    """Red: act now. Amber: look at it. Green: healthy at the last observation."""
 
     RED = "red"
     AMBER = "amber"
@@ -28,10 +28,10 @@ _LABELS = {Colour.RED: "broken", Colour.AMBER: "to be looked at", Colour.GREEN: 
 NOT_OBSERVED = "NOT_OBSERVED"
 RECOVERED = "RECOVERED"
 SINK_DIFFERS = "SINK_DIFFERS"
-# what says nothing of the rows themselves: known differences count for more
+# codes that say nothing about the rows themselves: known differences override them
 _SAYS_NOTHING = frozenset({"HEALTHY", NOT_OBSERVED, RECOVERED})
 
-# what only the page knows
+# codes that only the page uses
 CODES: Mapping[str, Colour] = {NOT_OBSERVED: Colour.AMBER, RECOVERED: Colour.AMBER, SINK_DIFFERS: Colour.RED}
 _OF_SEVERITY: Mapping[Severity, Colour] = {
     Severity.CRITICAL: Colour.RED,
@@ -48,15 +48,15 @@ ORDER = (Colour.RED, Colour.AMBER, Colour.GREEN)
 
 
 def colour_of(code: str, strategies: Sequence[str] = ()) -> Colour:
-    """The colour of a code, for a diagnosis that offers `strategies`: a setting that is only warned of is not red."""
+    """The colour of a code, for a diagnosis that offers `strategies`: a mere warning about a setting is not red."""
     return CODES[code] if code in CODES else _OF_SEVERITY[severity_of(code, strategies)]
 
 
 def present_code(observation: StoredObservation | None, runs: Sequence[RunSummary]) -> str:
-    """What to call the pipeline now: the observed problem, unless a proven recovery ended after it was observed.
+    """The pipeline's code now: the observed problem, unless a verified recovery ended after the observation.
 
-    That is not yet HEALTHY: nobody has looked since. Nor is a pipeline whose position is good while a check has found rows
-    that differ, and nothing has proven them equal since.
+    After such a recovery it is not yet HEALTHY, since nobody has observed it. Nor is a pipeline HEALTHY whose position
+    is good, but in which a check found differing rows that nothing has proven equal since.
     """
     code = _of_position(observation, next((run for run in runs if run.kind == RECOVERY), None))
     return SINK_DIFFERS if known_to_differ(runs) and code in _SAYS_NOTHING else code

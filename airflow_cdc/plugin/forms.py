@@ -1,7 +1,7 @@
 """The page's forms: recover or repair a pipeline, and acknowledge its problem or mute it.
 
-A form is a POST, so a foreign site could try to make a signed-in browser send it. It is refused unless it carries a token
-that only a page shown in this session holds, and unless the browser says that it comes from this site.
+A form is a POST, so a foreign site could make a signed-in browser send one. A form is refused unless it has a token
+that only a page of this session contains, and unless the browser says that it comes from this site.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_BYTES = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A strategy as the form offers it: what it does in plain words, what it loses."""
+    """A strategy offered by the form: what it does, in plain words, and what it loses."""
 
     code: str
     when: str
@@ -56,13 +56,13 @@ Fields = Mapping[str, Sequence[str]]
 
 
 def form_token(request: Request, pipeline: str) -> str:
-    """What a form of this pipeline carries in this session; another site can read neither the session nor the page."""
+    """The token of this pipeline's forms in this session; another site can read neither the session nor the page."""
     session = request.cookies.get(COOKIE_NAME_JWT_TOKEN) or request.headers.get("authorization", "")
     return hmac.new(session.encode(), f"cdc-form:{pipeline}".encode(), hashlib.sha256).hexdigest()
 
 
 async def sent_fields(request: Request, pipeline: str) -> Fields:
-    """The fields of a form that was sent. Raises 403 for one that no page of this session has sent."""
+    """The fields of a form that was sent. Raises 403 for a form that is not from a page of this session."""
     body = (await request.body())[:MOST_BYTES].decode("utf-8", errors="replace")
     fields = parse_qs(body, keep_blank_values=True)
     sent_token = _one(fields, TOKEN)
@@ -87,7 +87,7 @@ def refused_choices(observation: StoredObservation | None) -> Mapping[str, str]:
 
 
 def start_recovery(pipeline: Pipeline, fields: Fields, offered: Sequence[Choice], user: str) -> str:
-    """Trigger cdc_recovery as the form asks; the id of the run. Raises 400 for what was not offered."""
+    """Trigger cdc_recovery as the form says; returns the run's id. Raises 400 for a choice that was not offered."""
     strategy = _one(fields, "strategy") or AUTO
     if strategy not in {AUTO, *(choice.code for choice in offered)}:
         raise _bad(f"The strategy {strategy} was not offered for this problem.")
@@ -96,7 +96,7 @@ def start_recovery(pipeline: Pipeline, fields: Fields, offered: Sequence[Choice]
 
 
 def start_repair(pipeline: Pipeline, fields: Fields, user: str) -> str:
-    """Trigger cdc_repair as the form asks; the id of the run."""
+    """Trigger cdc_repair as the form says; returns the run's id."""
     conf = {
         "pipeline": pipeline.name,
         "tables": _tables(pipeline, fields),
@@ -107,7 +107,7 @@ def start_repair(pipeline: Pipeline, fields: Fields, user: str) -> str:
 
 
 def silence(store: ReportStore, pipeline: str, code: str, fields: Fields, user: str) -> Silence:
-    """Keep that `user` acknowledged the problem `code`, or muted the pipeline. Raises 400 without a reason or an end."""
+    """Record that `user` acknowledged problem `code` or muted the pipeline. Raises 400 without a reason or an end."""
     reason, length = _one(fields, "reason").strip()[:MOST_TEXT], _one(fields, "length")
     if not reason or length not in DURATIONS:
         raise _bad("Enter a reason and an end time.")
@@ -125,7 +125,7 @@ def silence(store: ReportStore, pipeline: str, code: str, fields: Fields, user: 
 
 
 def end_silences(store: ReportStore, pipeline: str, user: str) -> None:
-    """Take back what holds now; the entries stay, with who took them back."""
+    """End the current silences; their entries stay and record who ended them."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     ended = [
         replace(one, ended_at=now, ended_by=user) if one.covers(one.code, now) else one
@@ -135,7 +135,7 @@ def end_silences(store: ReportStore, pipeline: str, user: str) -> None:
 
 
 def _tables(pipeline: Pipeline, fields: Fields) -> list[str]:
-    """The tables that were chosen; all of them is none, which is what the DAGs take for all."""
+    """The chosen tables; [] if all are chosen, which the DAGs take as all."""
     tables = [table for table in fields.get("tables", ()) if table in pipeline.source.tables]
     return [] if len(tables) == len(pipeline.source.tables) else tables
 

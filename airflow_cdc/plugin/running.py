@@ -1,4 +1,4 @@
-"""The runs that work on pipelines now, as Airflow's own database has them: which step, since when, until about when."""
+"""The runs that work on pipelines now, from Airflow's own database: at which step, since when, and until about when."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, nightly_dag_id
 from airflow_cdc.reports.stored import RunSummary
 
 APPROVE_TASK = "approve"
-# a task's states while its run goes on, the most telling first
+# a task's states during its run, the most informative first
 _AT_WORK = ("running", "awaiting_input", "deferred", "queued", "scheduled", "up_for_retry", "restarting")
 _ASKS = frozenset({"awaiting_input", "deferred"})
 
 
 @dataclass(frozen=True, slots=True)
 class RunningRun:
-    """A run that goes on: the step that it is at ("" between two), the step's state, and when the run began."""
+    """A running run: its current step ("" between two), the step's state, and when the run began."""
 
     dag_id: str
     run_id: str
@@ -33,11 +33,11 @@ class RunningRun:
 
     @property
     def asks(self) -> bool:
-        """Whether it waits for a person's answer."""
+        """Whether the run waits for a person's answer."""
         return self.step == APPROVE_TASK and self.state in _ASKS
 
     def ends_about(self, runs: Sequence[RunSummary]) -> datetime | None:
-        """When it ends if it takes as long as the newest finished run of its DAG; None where none is known."""
+        """The time at which it ends if it takes as long as its DAG's newest finished run; None if there is none."""
         if self.began is None or self.asks:
             return None
         last = next((run for run in runs if run.dag_id == self.dag_id and run.seconds), None)
@@ -45,7 +45,7 @@ class RunningRun:
 
 
 def running_runs(pipelines: Iterable[str]) -> Mapping[str, RunningRun]:
-    """Pipeline → the run that works on it now, or is queued to; two queries, however many pipelines there are."""
+    """Pipeline → the run that works on it now or is queued; two queries for any number of pipelines."""
     nights = {nightly_dag_id(name): name for name in pipelines}
     dag_ids = [RECOVERY_DAG_ID, REPAIR_DAG_ID, *nights]
     with create_session() as session:

@@ -1,4 +1,4 @@
-"""What the page shows, computed from stored observations and runs alone: nothing here asks a source."""
+"""What the page shows, computed only from stored observations and runs: nothing here contacts a source."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One pipeline as the overview shows it. `seen` is None where there is no observation that can be read."""
+    """One pipeline in the overview. `seen` is None if there is no readable observation."""
 
     name: str
     code: str
@@ -63,7 +63,7 @@ class Row:
 
     @property
     def last_check(self) -> RunSummary | None:
-        """The newest run that compared without a recovery: a night, a repair, a backfill."""
+        """The newest comparison without a recovery: a nightly check, a repair or a backfill."""
         return next((run for run in self.runs if run.kind != RECOVERY), None)
 
     @property
@@ -73,28 +73,28 @@ class Row:
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        """What to press, the fitting one first."""
+        """The buttons, the most suitable first."""
         diagnosis = self.seen.diagnosis if self.seen else None
         return actions_for(self.code, diagnosis, has_sink=self.has_sink, running=self.running)
 
     @property
     def unreachable(self) -> Mapping[str, str]:
-        """What could not be read at the last look → why: "source", "connector" and the like."""
+        """Part that could not be read at the last observation → why: "source", "connector" and the like."""
         return self.seen.unknowns if self.seen else {}
 
     @property
     def data_age(self) -> str:
-        """The source's time (ISO) up to which every table of main is proven equal; "" while one is not."""
+        """The source's time (ISO) up to which every table of main is proven equal; "" while any is not."""
         return min(self.verified_through.values(), default="")
 
     @property
     def data_lag(self) -> str:
-        """How old the proven data of main is: "3 h"; "" while nothing is proven."""
+        """The age of the data proven equal in main: "3 h"; "" while nothing is proven."""
         return span(max(0.0, seconds_since(self.data_age, self.now))) if self.data_age else ""
 
     @property
     def expected(self) -> str:
-        """When the run that is at work ends, if it takes as long as its like did; "" where that can't be told."""
+        """When the running run ends if it takes as long as similar ones did; "" if this is not known."""
         end = self.running.ends_about(self.runs) if self.running else None
         if end is None:
             return ""
@@ -103,7 +103,7 @@ class Row:
 
     @property
     def urgency(self) -> str:
-        """How urgent the problem is, in the word that the notifications use; "" for what only the page calls a problem."""
+        """How urgent the problem is, in the notifications' word for it; "" for problems that only the page shows."""
         if self.colour is Colour.GREEN or self.error:
             return ""
         observed = self.seen is not None and self.seen.diagnosis.code == self.code
@@ -127,23 +127,23 @@ class Row:
 
     @property
     def purge(self) -> str:
-        """The earliest moment at which the position may be purged (ISO); "" where none is forecast."""
+        """The earliest moment at which the position may be purged (ISO); "" if none is forecast."""
         moment = purge_at(self.seen) if self.seen else None
         return moment.isoformat() if moment else ""
 
     @property
     def purge_in(self) -> str:
-        """How long that is from now: "2 h"; "0 s" once it has passed."""
+        """The time from now until then: "2 h"; "0 s" once it has passed."""
         return span(max(0.0, -seconds_since(self.purge, self.now))) if self.purge else ""
 
     @property
     def left(self) -> int | None:
-        """Percent of the kept log that lies before the stored position; None: unknown."""
+        """The percentage of the kept log before the stored position; None if unknown."""
         return None if self.seen is None or self.seen.retention is None else round(100 * self.seen.retention.left)
 
     @property
     def forecast(self) -> str:
-        """What was forecast, as one line; empty where nothing is stored."""
+        """The forecast in one line; "" if none is stored."""
         stored = (self.seen.forecast if self.seen else None) or {}
         texts = [f"{label} {span(stored[key])}" for key, label in _FORECAST.items() if stored.get(key) is not None]
         return ", ".join((*texts, *(str(stored[key]) for key in ("basis",) if stored.get(key))))
@@ -166,7 +166,7 @@ def overview(
     declared: Mapping[str, Pipeline] | None = None,
     running: Mapping[str, RunningRun] | None = None,
 ) -> list[Row]:
-    """One row per pipeline, the worst first; `declared`: the registry. `running`: pipeline → the run at work on it."""
+    """One row per pipeline, the worst first; `declared`: the registry. `running`: pipeline → its running run."""
     known, live = declared or {}, running or {}
     rows = store.many(lambda name: row(store, name, now, known.get(name), live.get(name)), names).values()
     return sorted(rows, key=_urgency)
@@ -174,7 +174,7 @@ def overview(
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of the overview: `rows` of `total` that fit what was searched for."""
+    """One page of the overview: `rows`, out of `total` that match the search."""
 
     rows: Sequence[Row]
     total: int
@@ -214,7 +214,7 @@ def _words(one: Row) -> str:
 
 
 def _urgency(one: Row) -> tuple[int, bool, int, str]:
-    """The worst colour first; within it what nobody has acknowledged, and what loses rows before what only stands still."""
+    """The worst colour first; then unacknowledged before acknowledged, and loss of rows before mere standstill."""
     observed = one.seen is not None and one.seen.diagnosis.code == one.code
     severity = severity_of(one.code, one.seen.diagnosis.strategies if one.seen and observed else ())
     return ORDER.index(one.colour), one.silence is not None, tuple(Severity).index(severity), one.name
@@ -227,7 +227,7 @@ def row(
     declared: Pipeline | None = None,
     running: RunningRun | None = None,
 ) -> Row:
-    """The stored facts of one pipeline; a file that can't be read is said, and the pipeline is then unknown."""
+    """The stored facts of one pipeline; an unreadable file is mentioned, and the pipeline is then unknown."""
     known = _known(store, name, now)
     has_sink = declared is None or declared.has_sink
     owner, tags = (declared.owner, declared.tags) if declared else ("", ())
@@ -253,7 +253,7 @@ def _row(name: str, observation: StoredObservation | None, runs: Sequence[RunSum
         name=name,
         code=code,
         meaning=_meaning(code, observation, runs),
-        # green is a claim about now, which an old observation can't make
+        # green is a claim about now, which an old observation cannot support
         colour=Colour.AMBER if stale and colour is Colour.GREEN else colour,
         seen=observation,
         age=ago(observation.taken_at, now) if observation else "",
@@ -299,7 +299,7 @@ def clock(at: str) -> str:
 
 
 def size(count: Any) -> str:
-    """Bytes in the unit that fits."""
+    """A number of bytes in a suitable unit."""
     amount, units = float(count), ("B", "KiB", "MiB", "GiB", "TiB")
     for unit in units:
         if amount < 1024 or unit == units[-1]:

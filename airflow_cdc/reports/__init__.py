@@ -1,1 +1,1 @@
-"""What runs leave behind for people, and the pages made of it."""
+"""The reports that runs store for people, and the pages built from them."""

@@ -1,4 +1,4 @@
-"""The report as a page a person reads: one HTML file, nothing fetched from anywhere."""
+"""The report as a page for people: one HTML file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Rows = Mapping[str, Sequence[RowPair]]
 
 
 def render_html(report: RecoveryReport, rows: Rows | None = None) -> str:
-    """The report as a self-contained page, light or dark as the reader's system is. All values are escaped."""
+    """The report as a self-contained page, light or dark like the reader's system. All values are escaped."""
     return environment().get_template("report.html.j2").render(**report_values(report, rows or {}))
 
 
 def report_values(report: RecoveryReport, rows: Rows) -> dict[str, Any]:
-    """What the report's template is given; `rows`: table → both rows of the first keys that differ."""
+    """The values for the report's template; `rows`: table → both rows of the first keys that differ."""
     return {
         "report": report,
         "rows": rows,
@@ -36,9 +36,9 @@ def report_values(report: RecoveryReport, rows: Rows) -> dict[str, Any]:
 
 
 def time_bars(steps: Sequence[StepReport]) -> list[tuple[StepReport, float, float]]:
-    """Each step with where its bar begins and how long it is, in percent of the whole run.
+    """Each step with the start and the length of its bar, in percent of the whole run.
 
-    Without times of beginning all bars begin at the left, and the longest is the whole.
+    Without start times all bars begin at the left, and the longest has the full width.
     """
     known = all(step.started for step in steps)
     begins = [datetime.fromisoformat(step.started).timestamp() if known else 0.0 for step in steps]
@@ -49,7 +49,7 @@ def time_bars(steps: Sequence[StepReport]) -> list[tuple[StepReport, float, floa
 
 
 def heat_map(leaf_map: str, cells: int = CELLS) -> Sequence[tuple[int, int, bool]]:
-    """At most `cells` squares (first leaf, last leaf, whether one of them was looked into), in the leaves' order."""
+    """At most `cells` squares (first leaf, last leaf, whether one of them was examined), in the leaves' order."""
     width = max(1, -(-len(leaf_map) // cells))
     parts = (leaf_map[at : at + width] for at in range(0, len(leaf_map), width))
     return [(at * width, at * width + len(part) - 1, "~" in part) for at, part in enumerate(parts)]

@@ -1,4 +1,4 @@
-"""What to do about each problem, as the documentation's runbook says it: for whoever has only the page before them."""
+"""The documentation's runbook for each problem, for readers who have only the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 def runbook_html(code: str) -> Markup:
     """The runbook of a problem code as HTML; empty for a code that has none.
 
-    Links lead to other pages of the documentation, which are not served here: only their text is kept.
+    Links lead to other pages of the documentation, which are not served here, so only their text is kept.
     """
     return Markup(_markdown().render(_sections().get(code, "")))  # noqa: S704 - the package's own text, HTML switched off
 

@@ -1,6 +1,6 @@
 """The report folder, on a disk or in an object store: `<root>/<pipeline>/observation.json`, `runs.json`, `<run>/report.json`.
 
-A reader never sees half a file: on a disk a file is moved into place, and object stores put whole objects.
+A reader never sees half a file: on a disk a file is renamed into place, and object stores write whole objects.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ T = TypeVar("T")
 
 
 def safe(run_id: str) -> str:
-    """A run id as the name of its report's folder."""
+    """The folder name of a run's report."""
     return run_id.replace(":", "_").replace("+", "_").replace("/", "_")
 
 
 @dataclass(frozen=True)
 class ReportStore:
-    """Everything below one report folder. Raises CdcError for what can't be read or written."""
+    """Everything below one report folder. Raises CdcError for a file that can't be read or written."""
 
     root: str
 
@@ -52,7 +52,7 @@ class ReportStore:
         return "/".join((self.root.rstrip("/"), *parts))
 
     def read(self, *parts: str) -> bytes | None:
-        """A file's content, or None where there is none."""
+        """A file's content, or None if there is none."""
         files, base = self._opened
         try:
             return bytes(files.cat_file("/".join((base, *parts))))
@@ -62,7 +62,7 @@ class ReportStore:
             raise self._failed("read", error, *parts) from error
 
     def write(self, text: str, *parts: str) -> str:
-        """Put `text` in a file's place, whole, and return its location."""
+        """Replace a file's content by `text` atomically, and return its location."""
         files, base = self._opened
         path = "/".join((base, *parts))
         try:
@@ -83,7 +83,7 @@ class ReportStore:
         )
 
     def json(self, pipeline: str, run_id: str, name: str) -> Any:
-        """A JSON file beside a run's report, or None where there is none."""
+        """A JSON file beside a run's report, or None if there is none."""
         return self._parsed(lambda value: value, pipeline, safe(run_id), name)
 
     def report(self, pipeline: str, run_id: str) -> RecoveryReport | None:
@@ -91,8 +91,8 @@ class ReportStore:
         return self._parsed(RecoveryReport.from_json, pipeline, safe(run_id), REPORT)
 
     def rows(self, report: RecoveryReport) -> dict[str, list[RowPair]]:
-        """Table → both rows of keys that the report names, as far as they were kept and can be read: a report stands
-        without them. Those that an earlier try of the run kept, and that are equal since, are left out.
+        """Table → both rows of the keys that the report names, as far as they were stored and can be read; a report is
+        complete without them. Rows that an earlier try stored and that are equal by now are left out.
         """
         rows = {
             table.table: [pair for pair in self._kept_pairs(report, table.table) if pair.sample in table.samples]
@@ -116,7 +116,7 @@ class ReportStore:
         return self._parsed(_runs, pipeline, RUNS) or []
 
     def silences(self, pipeline: str) -> list[Silence]:
-        """Who acknowledged a problem of the pipeline or muted it, oldest first: the audit of it."""
+        """Who acknowledged a problem of the pipeline or muted it, oldest first, as an audit."""
         return self._parsed(_silences, pipeline, SILENCES) or []
 
     def silence(self, pipeline: str, code: str, moment: str) -> Silence | None:
@@ -124,7 +124,7 @@ class ReportStore:
         return next((one for one in reversed(self.silences(pipeline)) if one.covers(code, moment)), None)
 
     def keep_silences(self, pipeline: str, silences: Sequence[Silence]) -> None:
-        """Store the list of silences in the place of the one before it."""
+        """Store the list of silences; it replaces the previous one."""
         self.write(_text([one.to_json() for one in silences]), pipeline, SILENCES)
 
     def _parsed(self, parse: Callable[[Any], T], *parts: str) -> T | None:
@@ -141,12 +141,12 @@ class ReportStore:
             ) from error
 
     def many(self, read: Callable[[str], T], pipelines: Sequence[str]) -> Mapping[str, T]:
-        """`read` of each pipeline, several at a time: an object store answers one after the other too slowly."""
+        """`read` of each pipeline, several at a time, because an object store is too slow for one after the other."""
         with ThreadPoolExecutor(READERS) as pool:
             return dict(zip(pipelines, pool.map(read, pipelines), strict=True))
 
     def keep_observation(self, observation: StoredObservation) -> str:
-        """Store an observation in the place of the one before it."""
+        """Store an observation; it replaces the previous one."""
         return self.write(_text(observation.to_json()), observation.pipeline, OBSERVATION)
 
     def keep_report(self, report: RecoveryReport) -> str:
@@ -154,8 +154,8 @@ class ReportStore:
         return self.write(report.to_text(), report.pipeline, safe(report.run_id), REPORT)
 
     def keep_run(self, pipeline: str, run: RunSummary, equal: frozenset[str] = frozenset()) -> None:
-        """Put a run, which proved the tables `equal`, in its pipeline's list. Two that write at once: who finds itself
-        missing writes again.
+        """Add a run, which proved the tables `equal`, to its pipeline's list. If two runs write at once, the one that
+        finds itself missing writes again.
         """
         for _ in range(TRIES):
             listed = with_run(self._known(pipeline), run, equal)
@@ -167,7 +167,7 @@ class ReportStore:
         try:
             return self.runs(pipeline)
         except CdcError:
-            return []  # the list is only an index: an unreadable one is begun anew
+            return []  # the list is only an index: an unreadable one is started again
 
 
 def _pairs(value: Any) -> list[RowPair]:

@@ -1,6 +1,6 @@
 """What diagnoses and runs store for pages and commands: plain JSON without secrets, with its time.
 
-Its readers never contact a source, so it must say how old it is.
+Readers of these files never contact a source, so each file states its age.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KEPT_RUNS = 50
 KEPT_SAMPLES = 240
 # the kinds of runs
 RECOVERY, CHECK, REPAIR, BACKFILL = "recovery", "check", "repair", "backfill"
-# ledger entries that are of no single run: every apply is a run, so what must be remembered for longer stands under these
+# ledger entries of no single run: every apply is a run, so facts that must be kept for longer are under these keys
 LASTING = "lasting:"
 
 
@@ -35,7 +35,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How much of the kept log lay before the stored position: at `at` (ISO), as a share, 0 to 1."""
+    """The share (0 to 1) of the kept log that lay before the stored position, at `at` (ISO)."""
 
     at: str
     left: float
@@ -43,15 +43,15 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class StoredObservation:
-    """The newest diagnosis of a pipeline and the positions it rests on.
+    """The newest diagnosis of a pipeline and the positions it is based on.
 
     `stored`, `oldest` and `newest` are positions as text, None where unknown. `position_ts` is the time of the event at
     the stored position (unix seconds). `behind` is how many transactions the
     server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
     `changes` are the newest changes of the problem, oldest first. `forecast`: when the
-    stored position may be purged at the earliest, and why (an PurgeForecast as JSON), None where that can't be told.
-    `samples`: the retention at earlier looks and this one, oldest first; the older, the sparser. `choices`: the strategies
-    that a person may choose for the problem → why one can't be carried out; "": it can.
+    stored position may be purged at the earliest, and why (a PurgeForecast as JSON), None if unknown.
+    `samples`: the retention at earlier observations and this one, oldest first; older ones are further apart.
+    `choices`: the strategies that a person may choose for the problem → why one can't be carried out; "" if it can.
     """
 
     pipeline: str
@@ -87,7 +87,7 @@ class StoredObservation:
         before: StoredObservation | None = None,
         choices: Mapping[str, str] | None = None,
     ) -> StoredObservation:
-        """What is kept of an observation; `before` is the one kept last, whose changes it continues."""
+        """The stored form of an observation; `before` is the last stored one, whose changes it continues."""
         known = before.changes if before else ()
         fresh = () if known and known[-1].code == diagnosis.code else (Change(obs.taken_at, diagnosis.code),)
         source = obs.source if isinstance(obs.source, SourceFacts) else None
@@ -148,7 +148,7 @@ class StoredObservation:
 
 
 def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Sample, ...]:
-    """At most `most` samples: of the older half every second goes, so that the line reaches back far and is fine at its end."""
+    """At most `most` samples: every second one of the older half is dropped, so the line is long but fine at its end."""
     if len(samples) <= most:
         return samples
     half = len(samples) // 2
@@ -190,9 +190,9 @@ class Silence:
 class RunSummary:
     """One run in a pipeline's list.
 
-    `folder` is where its report stands below the pipeline's; `kind` says what it was; `dag_id` is the DAG whose run it was,
-    empty where that was not noted. `differs`: the tables that are known to differ from their source once this run has
-    ended, found by it or by an earlier one and not proven equal since. `verified_through`: table → the source's time (ISO) up
+    `folder` is the folder of its report below the pipeline's; `kind` is the kind of run; `dag_id` is the DAG of the
+    run, "" if it was not recorded. `differs`: the tables known to differ from their source at the end of this run,
+    found by it or by an earlier one and not proven equal since. `verified_through`: table → the source's time (ISO) up
     to which main itself was proven equal, by this run or an earlier one; it never goes back.
     """
 
@@ -217,8 +217,8 @@ class RunSummary:
     def of(
         cls, report: RecoveryReport, folder: str, ended_at: str, kind: str = RECOVERY, dag_id: str = ""
     ) -> RunSummary:
-        """From a report that was written to `folder` at `ended_at` (ISO)."""
-        # a recovery compares stages, which no reader sees, unless it only moves the position
+        """Read it from a report that was written to `folder` at `ended_at` (ISO)."""
+        # a recovery compares stages, which no reader sees, except if it only moves the position
         as_read = kind != RECOVERY or report.strategy in POSITION_ONLY
         return cls(
             run_id=report.run_id,
@@ -251,10 +251,10 @@ class RunSummary:
 
 
 def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = frozenset()) -> list[RunSummary]:
-    """`runs`, newest first, with `run` in its place; an earlier report of the same run gives way to it.
+    """`runs`, newest first, with `run` in its place; it replaces an earlier report of the same run.
 
-    What the runs before it found to differ still does, unless this one has compared it whole, as readers see it, and found
-    it `equal`.
+    Tables that earlier runs found to differ still do, unless this run has compared them completely, as readers see
+    them, and found them `equal`.
     """
     others = [other for other in runs if other.run_id != run.run_id]
     row = replace(
@@ -266,7 +266,7 @@ def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = fr
 
 
 def known_to_differ(runs: Sequence[RunSummary]) -> tuple[str, ...]:
-    """The tables that a run found to differ from their source, and none has proven equal since; `runs`: newest first."""
+    """The tables that a run found to differ from their source and none has proven equal since; `runs`: newest first."""
     return runs[0].differs if runs else ()
 
 
@@ -276,7 +276,7 @@ def verified_through(runs: Sequence[RunSummary]) -> Mapping[str, str]:
 
 
 def _latest(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Of both times of each table the later one: a proof is not undone by an older one."""
+    """The later of both times of each table: an older proof does not undo a newer one."""
     tables = sorted({*before, *now})
     return {t: max((m[t] for m in (before, now) if t in m), key=datetime.fromisoformat) for t in tables}
 

@@ -15,7 +15,7 @@ from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 
 class AvailabilitySensor(BaseSensorOperator):
-    """Succeeds once a position can be read from the source, and fails at once when it never can be again.
+    """Succeeds once a position can be read from the source, and fails at once if it never can be again.
 
     :param conn_id: the source's connection (`cdc_mysql` or `mysql`).
     :param deferrable: wait in the triggerer instead of holding a worker's slot.
@@ -30,7 +30,7 @@ class AvailabilitySensor(BaseSensorOperator):
 
     @abstractmethod
     def trigger(self) -> ProbeTrigger:
-        """The trigger that asks this sensor's question: the worker asks it through the same object."""
+        """The trigger with this sensor's probe; the worker uses the same object."""
 
     @abstractmethod
     def prepared(self) -> Any:
@@ -62,7 +62,7 @@ class AvailabilitySensor(BaseSensorOperator):
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002 - Airflow calls it so
         """Resume after the trigger fired; ends as a poke would. Raises what `settled` raises, AirflowSensorTimeout.
 
-        Airflow makes a skip of a timeout for `soft_fail`, and of its own errors alone for `never_fail`.
+        Airflow turns a timeout into a skip for `soft_fail`, and only its own errors for `never_fail`.
         """
         try:
             available = self.settled(event)
@@ -75,7 +75,7 @@ class AvailabilitySensor(BaseSensorOperator):
         return event
 
     def settled(self, event: dict[str, Any]) -> bool:
-        """True when available, False to go on asking. Raises SourceError (lost) or UnknownStateError (bad set-up)."""
+        """True when available, False to keep polling. Raises SourceError (lost) or UnknownStateError (bad set-up)."""
         where = f"connection {self.conn_id}"
         if event["state"] == State.LOST:
             raise SourceError(

@@ -11,7 +11,7 @@ from airflow_cdc.triggers.availability import PositionTrigger
 
 
 class GtidSetAvailableSensor(AvailabilitySensor):
-    """Succeeds when the server has executed `gtid_set` and purged nothing beyond it; fails at once when it has purged more.
+    """Succeeds when the server has executed `gtid_set` and purged nothing beyond it; fails at once if it has purged more.
 
     :param gtid_set: the set that a consumer stored, e.g. a connector's offset (templated).
     """

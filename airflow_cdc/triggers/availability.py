@@ -19,7 +19,7 @@ STATES: Final = {
 class PositionTrigger(ProbeTrigger):
     """Waits until everything after `position` can be read from the source of `conn_id`, or never can.
 
-    `position` is a position as JSON, with the kind of its source; `asked` is what the event says that was asked about.
+    `position` is a position as JSON, with the kind of its source; `asked` is the event's text for what was waited for.
     """
 
     fields = ("conn_id", "position", "asked")

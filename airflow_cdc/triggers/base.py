@@ -1,9 +1,8 @@
-"""One base for every trigger: it serializes, polls and reports; a trigger only says what it asks.
+"""One base for every trigger: it serializes, polls and reports; a trigger only declares its probe.
 
-PyMySQL and kafka-python block. All triggers of a triggerer share one event loop, so every question is asked on a
-thread, and given up after a time: a hung server costs a thread, never the loop. A trigger whose last question was not
-answered asks the next one on threads of its own kind, so that servers that are down never use up the threads of those
-that answer.
+PyMySQL and kafka-python block. All triggers of a triggerer share one event loop, so every probe runs on a thread and is
+given up after a time: a hung server costs a thread, never the loop. If a trigger's last probe got no answer, its next
+one runs on a separate set of threads, so that servers that are down never use up the threads of servers that answer.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_cdc.core.errors import CdcError
 
-# Threads that wait cost next to nothing; how many questions are worked on at once is bounded by the processor anyway.
+# Waiting threads cost almost nothing; the number of probes at work is limited by the processor anyway.
 PROBE_THREADS = 48
 SILENT_THREADS = 16
-# a question that learned nothing and took longer than this was not answered
+# a probe that failed and took longer than this counts as unanswered
 SILENT_SECONDS = 1.0
 PROBE_TIMEOUT = 45.0
 
@@ -35,7 +34,7 @@ _silent_pool = ThreadPoolExecutor(max_workers=SILENT_THREADS, thread_name_prefix
 
 
 class State(StrEnum):
-    """What a probe found. WAITING and UNKNOWN are asked again, the others are final.
+    """The result of a probe. After WAITING and UNKNOWN it is repeated; the others are final.
 
     PROBLEM and RECOVERED are for a watched pipeline: something is wrong now, or no longer.
     """
@@ -55,7 +54,7 @@ FINAL = frozenset({State.AVAILABLE, State.LOST, State.PROBLEM, State.RECOVERED})
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One probe's verdict and, in words, why."""
+    """One probe's result, and the reason in words."""
 
     state: State
     reason: str
@@ -65,17 +64,17 @@ class Answer:
         return self.state in FINAL
 
     def to_event(self, **facts: Any) -> dict[str, Any]:
-        """The shape of every event: `state`, `reason`, and what was asked about."""
+        """The shape of every event: `state`, `reason`, and the facts that the probe was about."""
         return {"state": str(self.state), "reason": self.reason, **facts}
 
 
 def first_pause(poke_interval: float) -> float:
-    """Seconds between the first two looks of a trigger: any share of the interval."""
-    return random.uniform(0.0, poke_interval)  # noqa: S311 - no secret
+    """Seconds between the first two probes of a trigger: a random share of the interval."""
+    return random.uniform(0.0, poke_interval)  # noqa: S311 - not a secret
 
 
 class ProbeTrigger(BaseTrigger):
-    """Ask `probe` every `poke_interval` seconds until its answer is final or `timeout` seconds have passed.
+    """Run `probe` every `poke_interval` seconds until its answer is final or `timeout` seconds have passed.
 
     A subclass declares `fields`, the names of its own keyword arguments (all plain JSON; connections by id, never
     a credential), and implements `probe`. A declaration that does not fit its __init__ fails at import.
@@ -108,7 +107,7 @@ class ProbeTrigger(BaseTrigger):
 
     @abstractmethod
     def probe(self, prepared: Any) -> Answer:
-        """Ask once; may block, runs on a thread. Raises CdcError when nothing could be learned."""
+        """Run once, on a thread; may block. Raises CdcError if there was no answer."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         deadline = time.monotonic() + self.timeout
@@ -117,8 +116,9 @@ class ProbeTrigger(BaseTrigger):
         except CdcError as error:
             yield self._event(Answer(State.ERROR, str(error)))
             return
-        # All triggers of a triggerer begin together when it starts: unless their second looks are spread over the interval,
-        # they come in one burst each time, and a burst of 150 looks keeps the processor for a quarter of a minute.
+        # All triggers of a triggerer begin together when it starts. Unless their second probes are spread over the
+        # interval, they come in one burst each time, and a burst of 150 probes occupies the processor for a quarter of
+        # a minute.
         pause = first_pause(self.poke_interval)
         while True:
             answer = await self._ask(prepared)
@@ -133,7 +133,7 @@ class ProbeTrigger(BaseTrigger):
 
     async def _ask(self, prepared: Any) -> Answer:
         began = time.monotonic()
-        if self._asked is None or self._asked.done():  # a question that hangs is waited for again, not asked twice
+        if self._asked is None or self._asked.done():  # wait again for a probe that hangs, do not start a second one
             self._asked = (_silent_pool if self._silent else _pool).submit(self.probe, prepared)
         try:
             answer = await asyncio.wait_for(asyncio.wrap_future(self._asked), PROBE_TIMEOUT)
@@ -145,7 +145,7 @@ class ProbeTrigger(BaseTrigger):
         return answer
 
     def facts(self) -> dict[str, Any]:
-        """What was asked about, as its event says it."""
+        """The facts that the probe was about, for its event."""
         return {name: getattr(self, name) for name in self.fields}
 
     def _event(self, answer: Answer) -> TriggerEvent:

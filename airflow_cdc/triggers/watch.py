@@ -1,4 +1,4 @@
-"""Watches one pipeline from the triggerer, and fires when there is something to tell."""
+"""Watches one pipeline from the triggerer, and fires when there is something to report."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 
 class PipelineTrigger(ProbeTrigger):
-    """Fires when an outage of `pipeline` is to be reported, reported again, or over.
+    """Fires when an outage of `pipeline` must be reported, reported again, or is over.
 
-    `registry` is the path of pipelines.yaml and `report_dir` where the page reads what was seen, resolved by the task.
-    `outages` (JSON) is what the watch knows of open outages; it comes back in the event, for when the control table cannot be
-    read.
+    `registry` is the path of pipelines.yaml and `report_dir` the folder where the page reads observations, both
+    resolved by the task. `outages` (JSON) are the open outages that the watch knows; they come back in the event, in
+    case the control table cannot be read.
     """
 
     fields = ("pipeline", "registry", "report_dir", "outages")
@@ -51,7 +51,7 @@ class PipelineTrigger(ProbeTrigger):
         carried = OutageLog.from_json(self.outages)
         current = look(prepared, carried)
         code, reason = current.diagnosis.code, f"{current.diagnosis.code}: {current.diagnosis.description}"
-        if current.due:  # the task looks again, and tells from the state before this look
+        if current.due:  # the task checks again, and reports from the state before this check
             return Answer(State.PROBLEM if current.firing else State.RECOVERED, reason)
         self.outages = current.progress.log.to_json()
         return Answer(State.UNKNOWN if code == UNKNOWN else State.WAITING, reason)

@@ -1,8 +1,8 @@
 """Apply batch after batch in one driver: `apply: {mode: continuous}` in pipelines.yaml.
 
-Each batch is the batch of a scheduled run, under a lease of its own, and what it knows stands in the tables' stamps alone.
-So a driver that is killed at any point leaves what a killed scheduled run leaves, and there is no checkpoint to keep. Between
-two batches the lease is free for long enough that a recovery, a repair or a backfill that waits for it gets it.
+Each batch is the same as in a scheduled run, under its own lease, and all its state is in the tables' stamps. So a
+driver that is killed at any point leaves the same as a killed scheduled run, and there is no checkpoint to keep.
+Between two batches the lease is free long enough for a waiting recovery, repair or backfill to get it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from airflow_cdc.flows.run import Run
 
 log = logging.getLogger("airflow_cdc.apply_changes")
 
-# Whoever waits for the lease asks for it twice a second.
+# A waiting process asks for the lease twice a second.
 LEASE_FREE_S: Final = 1.0
-# A look at the topics' ends costs one request. What leaves no event there (a TRUNCATE that is not sent, letters that can be
-# replayed, another setting of the connector) is looked for less often.
+# Checking the topics' ends costs one request. Changes without an event (a TRUNCATE that is not sent, letters that can
+# be replayed, another setting of the connector) are checked less often.
 WHOLE_LOOK_S: Final = 30.0
 LONGEST_WAIT_S: Final = 60.0
 
@@ -34,14 +34,14 @@ Batch = Callable[[Run], Outcomes]
 
 @dataclass(slots=True)
 class Stopped:
-    """The tables whose last batch failed: each is tried again after 1, 2, 4 … 60 s, and stops no other."""
+    """The tables whose last batch failed. Each is tried again after 1, 2, 4 … 60 s and does not stop the others."""
 
     errors: dict[str, CdcError] = field(default_factory=dict)
     tries: dict[str, int] = field(default_factory=dict)
     due: dict[str, float] = field(default_factory=dict)
 
     def note(self, outcomes: Outcomes, now: float) -> None:
-        """Take in what came of a batch that ended at `now` (seconds)."""
+        """Record the outcomes of a batch that ended at `now` (seconds)."""
         for table, outcome in outcomes.items():
             if isinstance(outcome, CdcError):
                 self.tries[table] = self.tries.get(table, 0) + 1
@@ -52,20 +52,20 @@ class Stopped:
                     kept.pop(table, None)
 
     def to_try(self, tables: Collection[str], now: float, *, new: bool) -> tuple[str, ...]:
-        """The tables for a batch that begins at `now`: those whose time has come, and the sound ones if there is something new."""
+        """The tables for a batch at `now`: failed ones whose wait is over, and the others if there is anything new."""
         return tuple(table for table in tables if (self.due[table] <= now if table in self.due else new))
 
 
 @dataclass(slots=True)
 class Looks:
-    """What was seen of the topics when the last batch began, and when everything was looked at."""
+    """The topics' ends when the last batch began, and the time of the last complete check."""
 
     topics: Sequence[str] = ()
     ends: Ends | None = None
     whole_at: float = float("-inf")
 
     def anything_new(self, run: Run, now: float) -> bool:
-        """Whether a batch may find something: the topics have moved, or it is time to look at everything."""
+        """Whether a batch may find something: the topics have new records, or a complete check is due."""
         whole = now >= self.whole_at + WHOLE_LOOK_S
         if whole:
             ddl = settings(run).ddl_topic
@@ -76,7 +76,7 @@ class Looks:
         return new
 
     def forget(self) -> None:
-        """The next look finds something new: a batch could not publish all that it read."""
+        """Make the next check find something new, because a batch could not publish everything that it read."""
         self.ends = None
 
 
@@ -85,8 +85,8 @@ class Loop:
     """Batches of one run, one after the other.
 
     Attributes:
-        waited_for: whether the task that started this driver lives; a driver that outlived its task makes room.
-        sums: table → what its last batch said, with the records of all batches.
+        waited_for: whether the task that started this driver lives; a driver that outlived its task ends.
+        sums: table → its last batch's result, with the records of all batches.
     """
 
     run: Run
@@ -100,7 +100,7 @@ class Loop:
     batches: int = 0
 
     def go_on(self) -> None:
-        """Apply until the run is over: its time is up, its task is gone, or a recovery begins, which applies by itself."""
+        """Apply until the run is over: its time is up, its task is gone, or a recovery begins, which catches up."""
         until = self.clock() + self.run.pipeline.apply.lasts
         while self.clock() < until and self.waited_for() and not self._recovering():
             if not self._once():
@@ -113,7 +113,7 @@ class Loop:
         return {**self.sums, **self.stopped.errors}
 
     def _once(self) -> bool:
-        """One batch, if there is something for it to do. False if another run has the lease."""
+        """Apply one batch, if there is work for it. False if another run has the lease."""
         tables = self.run.tables
         try:
             new = self.looks.anything_new(self.run, self.clock())
@@ -138,16 +138,16 @@ class Loop:
                 self.looks.forget()
 
     def _recovering(self) -> bool:
-        """Whether a recovery is open that leaves nothing to apply (INV 39)."""
+        """Whether an open recovery leaves nothing to apply (INV 39)."""
         try:
             recovery = self.run.clients.control.facts().recovery
-        except CdcError as error:  # the next batch meets it, too
+        except CdcError as error:  # the next batch will raise it, too
             log.warning("whether a recovery is open could not be asked: %s", error)
             return False
         if recovery is None or recovery.offset_kept:
             return False
         log.info("the recovery of run %s is open, and applies by itself: this run ends", recovery.run_id)
-        self.stopped = Stopped()  # what stopped a table is the recovery's matter now
+        self.stopped = Stopped()  # the recovery now deals with the tables that stopped
         return True
 
 
@@ -156,6 +156,6 @@ def _only(run: Run, tables: tuple[str, ...]) -> Run:
 
 
 def _summed(before: Result, now: Result) -> Result:
-    """A table's results as one: records and whether anything was published of all batches, everything else of the last."""
+    """A table's results combined: records and `published` over all batches, everything else from the last."""
     published = bool(before.get("published")) or bool(now["published"])
     return {**before, **now, "records": before.get("records", 0) + now["records"], "published": published}

@@ -1,4 +1,4 @@
-"""The Airflow task that started a driver: a driver that works on for long asks whether it is still waited for."""
+"""The Airflow task that started a driver: a long-running driver checks whether the task still waits for it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 
 def this_process() -> dict[str, Any]:
-    """How a driver recognises the process that starts it: {"host", "pid"}."""
+    """The process that starts a driver, so that the driver recognises it: {"host", "pid"}."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
 
 
 def is_waited_for(task: Mapping[str, Any]) -> bool:
-    """Whether the process `task` lives. One of another machine can't be seen from here, and counts as living."""
+    """Whether the process `task` is alive. A process on another machine cannot be checked and counts as alive."""
     return task["host"] != socket.gethostname() or lives(int(task["pid"]))
 
 
 def lives(pid: int) -> bool:
-    """Whether there is a process of that number on this machine."""
+    """Whether a process with this id exists on this machine."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

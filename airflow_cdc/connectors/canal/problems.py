@@ -15,7 +15,10 @@ from airflow_cdc.decisions.diagnosis.evidence import OFFSETS, evidence, offset_e
 from airflow_cdc.sources.mysql.facts import BinlogFacts, InBinlog
 
 _CONFIG: Final = "Canal's settings"
-_JUMPS: Final = "after three refusals of the server Canal goes on at the time of its cursor less 60 s, and says nothing"
+_JUMPS: Final = (
+    "after three refusals Canal looks for the time of its cursor less 60 s, and where the log still reaches back to that it"
+    " goes on there and says nothing"
+)
 # MySQL gave up `show master status` with 8.4
 _WITHOUT_STATUS: Final = (8, 4)
 

@@ -203,7 +203,7 @@ class Replication(Protocol):
 
 
 class Hold(Protocol):
-    """Blocks the purge of a source's log, and DDL, while it is held (INV 10). Errors show in its state, never raised."""
+    """Blocks the purge of a source's log, and DDL, while it is held (INV 10). Never raises: its state shows errors."""
 
     def acquire(self) -> HoldState: ...
 

@@ -1,4 +1,4 @@
-"""PostgreSQL."""
+"""The PostgreSQL source."""
 
 from airflow_cdc.core.kind import Lazy, SourceKind
 from airflow_cdc.sources.postgres.settings import PostgresSettings

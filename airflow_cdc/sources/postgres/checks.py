@@ -10,7 +10,7 @@ from airflow_cdc.sources.postgres.problems import identity_fault
 
 
 def checks(facts: PgFacts, subject: str, unreadable: str) -> Iterator[Check]:
-    """The checks, in order."""
+    """The checks, one after the other. `unreadable`: why no recovery can read this source; "" if one can."""
     yield Check(
         subject,
         "source",

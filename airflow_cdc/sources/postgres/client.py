@@ -37,7 +37,7 @@ from airflow_cdc.sources.postgres.snapshot import (
 
 MARK: Final = "airflow_cdc"  # the prefix of our messages in the log
 _MARK: Final = "SELECT pg_catalog.pg_logical_emit_message(true, %s, '')"
-# the end of the written log, which may be ahead of what has been flushed to disk
+# the end of the log as written, which can be ahead of the part that is flushed to disk
 _INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
 # Transactions that were open at a snapshot, still are, and may be in the middle of their commit. A session shows its
 # transaction's id as 32 bits.
@@ -79,7 +79,7 @@ class PostgresSource:
         return
 
     def server(self) -> str:
-        """The server's name for itself: system identifier/timeline."""
+        """The server's own name: system identifier/timeline."""
         return self.log_facts().name
 
     def facts(self) -> PgFacts:
@@ -128,16 +128,16 @@ class PostgresSource:
         return self._marked()
 
     def reserve_log(self, timeout: float) -> None:
-        """See core.ports.SourcePort: creates the connector's slot, or replaces it if it was invalidated.
+        """See core.ports.Source: creates the connector's slot again if it is missing or was invalidated.
 
         A new slot waits for the transactions that are open now. Raises SlotError for a slot that is not the
-        connector's, and DeadlineError if a reader still uses it.
+        connector's, DeadlineError if a reader still uses it.
         """
         own = self.endpoint
         with self.session() as session:
             slot = wait_unused(session, own.slot, timeout)
             if slot is None or slot.invalidated:
-                # the snapshot is not needed: W is taken after it, and the slot keeps everything after W
+                # the exported snapshot is not needed: W is taken later, and the slot keeps everything after W
                 replace_slot(own, session, own.slot, timeout=timeout).close()
             elif misfit := slot.misfit(own.database):
                 raise SlotError(
@@ -145,7 +145,7 @@ class PostgresSource:
                 )
 
     def check_logged(self, tables: Sequence[str]) -> None:
-        """See core.ports.SourcePort: the publication exists and holds the tables.
+        """See core.ports.Source: checks that the publication exists and contains the tables.
 
         Changes written without it are never sent, so a recovery stops here if the publication is missing.
         """
@@ -174,7 +174,7 @@ class PostgresSource:
             return taken
 
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
-        """Wait until no transaction that was open when W was taken can have been committed before it.
+        """Wait until no transaction that was open when W was taken can be one whose commit was logged before W.
 
         A transaction that is idle or prepared at the check cannot have been. Raises DeadlineError naming the others.
         """
@@ -196,7 +196,7 @@ class PostgresSource:
         return False
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:  # noqa: ARG002
-        """Raises SourceError: no part of this log can be skipped."""
+        """Always raises SourceError: no part of this log can be skipped."""
         raise SourceError(
             "no file of such a server's log is passed over", where=self.where, todo="Choose full_snapshot."
         )
@@ -213,7 +213,7 @@ class PostgresSource:
         return ()
 
     def init_statements(self, watermark: Watermark, snapshot: str = "") -> tuple[str, ...]:
-        """A reading connection's first statement: one read-only transaction that proves to be on W's server (INV 9).
+        """A reading connection's first statements: one read-only transaction, checked to be on W's server (INV 9).
 
         `snapshot`: the exported snapshot to use.
         """
@@ -222,7 +222,7 @@ class PostgresSource:
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError unless this is the cluster and the timeline on which W was taken (INV 9).
 
-        A restart alone does no harm: a commit that a reader saw is in the log before it is visible.
+        A restart alone does no harm: PostgreSQL logs a commit before readers can see it.
         """
         with self.session() as session:
             now = read_server(session)
@@ -234,7 +234,7 @@ class PostgresSource:
             )
 
     def availability(self, position: Position) -> Available:
-        """Whether the pipeline's slot still gives a reader at `position` every change since. Raises SourceError."""
+        """Whether the pipeline's slot still gives a reader at `position` every later change. Raises SourceError."""
         return self.facts_for((), position).available(position)
 
     def still_available(self, watermark: Watermark) -> Available:
@@ -271,7 +271,7 @@ class PostgresSource:
             return {name: facts.generation for name, facts in read_tables(session, tables).items()}
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - the log holds every row
-        """Tables that foreign keys change without a row in the log: none, cascades are logged row by row."""
+        """Tables that foreign keys change without an event in the log: none, because cascades are logged row by row."""
         return frozenset()
 
     def _within(self, sql: str, seconds: float, *, doing: str) -> dict[str, Any] | None:

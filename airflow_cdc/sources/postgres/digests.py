@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.compare.part import Part
     from airflow_cdc.decisions.compare.row_sql import PartValue
 
-# crc32() is new in PostgreSQL 18; all releases have this
+# all releases have this hash; crc32() exists only from PostgreSQL 18 on
 KEY_HASH = KeyHash.SHA256
 
 
@@ -44,7 +44,7 @@ class PostgresRows(RowSql):
     def leaf(self, scheme: LeafScheme, table: Table) -> str:
         """The row's leaf. Raises SchemaError for leaves by CRC-32."""
         if isinstance(scheme, IntegerLeaves):
-            return f"({quote_ident(scheme.column)}::bigint / {scheme.width})"  # towards zero
+            return f"({quote_ident(scheme.column)}::bigint / {scheme.width})"  # rounds towards zero
         if scheme.by is not KEY_HASH:
             raise SchemaError(f"leaves by {scheme.by}, which not every PostgreSQL has", where=table.full_name)
         digest = f"pg_catalog.sha256(pg_catalog.convert_to({key_text(table)}, 'UTF8'))"
@@ -52,7 +52,7 @@ class PostgresRows(RowSql):
         return f"({number} % {scheme.n})"
 
     def literal(self, column: Column, value: PartValue) -> str:
-        del column  # the server takes a literal's type from the column
+        del column  # the server gives the literal the column's type
         if isinstance(value, dt.datetime):
             return text_literal(f"{value:%Y-%m-%d %H:%M:%S.%f}")  # the session is in UTC
         return text_literal(f"{value:%Y-%m-%d}" if isinstance(value, dt.date) else str(value))
@@ -61,7 +61,7 @@ class PostgresRows(RowSql):
 def digest_sql(table: Table, scheme: LeafScheme, part: Part = WHOLE) -> str:
     """One scan → rows (leaf, n, lane1, lane2)."""
     sql = PostgresRows()
-    # the first 64 bits of the hash as two numbers of 32 bits: their sums fit in a bigint
+    # the first 64 bits of the hash as two 32-bit numbers, because the sum of 64-bit numbers would need numeric
     lanes = ", ".join(f"pg_catalog.sum({_bits(at)}) AS s{number}" for number, at in enumerate((0, 4), 1))
     rows = f"SELECT {sql.leaf(scheme, table)} AS leaf, {row_digest(table)} AS h FROM {quote_table(table)}"
     sums = f"SELECT leaf, count(*) AS n, {lanes} FROM ({rows}{where(sql.part_where(table, part))}) AS r GROUP BY leaf"
@@ -81,7 +81,7 @@ def rows_sql(table: Table, scheme: LeafScheme, leaves: Sequence[int], part: Part
 
 
 def keys_sql(table: Table, keys: Iterable[str]) -> str:
-    """(key_text, h) of the rows with these key texts, found by the key's index (keyless: by a scan).
+    """(key_text, h) of the rows with these key texts, found through the key's index (keyless: by a scan).
 
     It may return other keys too, which the key's type takes as equal: check key_text.
     """
@@ -94,7 +94,7 @@ def keys_sql(table: Table, keys: Iterable[str]) -> str:
 
 
 def outside_sql(table: Table, part: Part = WHOLE) -> str:
-    """key_text and x0, x1 …: the values of the columns outside the hash, for the comparison of all rows."""
+    """key_text and x0, x1 …: the values of the columns outside the hash, to compare all rows."""
     columns = "".join(f", {value_sql(table.column(name))} AS x{at}" for at, name in enumerate(outside_hash(table)))
     inside = where(PostgresRows().part_where(table, part))
     return f"SELECT {key_text(table)} AS key_text{columns} FROM {quote_table(table)}{inside}"

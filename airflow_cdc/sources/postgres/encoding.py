@@ -59,7 +59,7 @@ def _text(columns: Sequence[tuple[Column, LogicalType]]) -> str:
     for column, kind in columns:
         first, *rest = _column_pieces(column, kind)
         pieces += [f"COALESCE(({first})::text, {_NULL})" if column.nullable else first, *rest]
-    # concat_ws omits a NULL and its separator: a NULL value has only its first piece
+    # concat_ws omits NULLs and their separators, so a NULL value has only its first piece
     return f"pg_catalog.concat_ws('|', {', '.join(pieces)})"
 
 
@@ -87,7 +87,7 @@ def _array(column: Column, kind: Array, name: str) -> tuple[str, ...]:
 
 
 def _pieces(kind: LogicalType, value: str) -> tuple[str, ...]:
-    """Expressions over a value in the form of its type; all NULL exactly if the value is."""
+    """Expressions over a value in its type's form (see PgType); all are NULL exactly when the value is NULL."""
     row = _TABLE.get(type(kind))
     if row is None:
         raise SchemaError(f"{kind} has no text that all engines write alike")

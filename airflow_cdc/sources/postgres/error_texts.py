@@ -1,4 +1,4 @@
-"""PostgreSQL's errors to a connector that it no longer serves, as connectors report them."""
+"""The errors with which PostgreSQL refuses a connector, as connectors report them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from airflow_cdc.core.secrets import mask_text
 
 
 class SourceUnreachableError(SourceError):
-    """No connection to the server, or it broke."""
+    """The connection to the server could not be opened, or broke."""
 
     unread = True
 
@@ -23,7 +23,7 @@ class SourceAccessError(SourceError):
 
 
 class SourceTlsError(SourceError):
-    """TLS could not be established as demanded."""
+    """TLS could not be established as required."""
 
     unread = True
 
@@ -43,7 +43,7 @@ class SourceLockTimeoutError(SourceError):
 
 
 class SourceOutOfTimeError(SourceError):
-    """A statement was stopped before it finished, by its own time limit or by somebody."""
+    """A statement was stopped before it finished, by its time limit or by another user."""
 
     unread = True
 
@@ -53,7 +53,7 @@ class SourceObjectMissingError(SourceError):
 
 
 class WrongServerError(SourceError):
-    """The connection reaches another server, or another timeline of it, than the watermark was taken on (INV 9)."""
+    """The connection reaches another server or timeline than the one on which the watermark was taken (INV 9)."""
 
 
 class SlotError(SourceError):
@@ -195,7 +195,7 @@ _MEANINGS: Final[dict[str, tuple[_Meaning, ...]]] = {
         ),
     ),
 }
-# What libpq says without a SQLSTATE, because no server answered.
+# Messages of libpq that have no SQLSTATE, because no server answered.
 _UNANSWERED: Final = (
     _Meaning(
         SourceTlsError,

@@ -34,7 +34,7 @@ SELECT name, setting, unit FROM pg_catalog.pg_settings WHERE name IN ('wal_level
   'max_slot_wal_keep_size', 'idle_replication_slot_timeout', 'max_wal_size', 'lc_monetary', 'synchronized_standby_slots')
 """
 
-# pg_publication_tables resolves FOR ALL TABLES, FOR TABLES IN SCHEMA and publish_via_partition_root
+# pg_publication_tables already resolves FOR ALL TABLES, FOR TABLES IN SCHEMA and publish_via_partition_root
 _PUBLICATIONS: Final = "SELECT pg_catalog.to_jsonb(p) AS publication FROM pg_catalog.pg_publication p"
 _PUBLISHED: Final = "SELECT pg_catalog.to_jsonb(t) AS published FROM pg_catalog.pg_publication_tables t"
 
@@ -90,7 +90,7 @@ class ServerFacts:
 
     @property
     def name(self) -> str:
-        """How a watermark names it: system identifier/timeline."""
+        """The server's name in watermarks: system identifier/timeline."""
         return server_name(self.system_id, self.timeline)
 
     @property
@@ -118,7 +118,7 @@ class Publication:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Operations that change rows and are not published."""
+        """Operations that change rows but are not published."""
         return tuple(name for name in ("insert", "update", "delete") if name not in self.operations)
 
 
@@ -130,8 +130,8 @@ class TableFacts:
         has_key: it has a primary key.
         generated: its generated columns; the log does not carry them, except stored ones from 18 on if configured.
         toastable: columns whose long values are left out of an update that does not change them.
-        has_children: other tables inherit from it; their rows appear in a plain SELECT of it and not in its events.
-        generation: changes with TRUNCATE and a rebuild.
+        has_children: other tables inherit from it; their rows appear in a plain SELECT of it but not in its events.
+        generation: a number that TRUNCATE and a rebuild change.
     """
 
     name: str
@@ -147,7 +147,7 @@ class TableFacts:
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether an UPDATE or DELETE can be published at all: if not, the server rejects the statement itself."""
+        """Whether an UPDATE or DELETE can be published. If not, the server rejects the statement itself."""
         return self.identity in (Identity.FULL, Identity.INDEX) or (self.identity is Identity.DEFAULT and self.has_key)
 
 
@@ -201,7 +201,7 @@ class PgFacts(SourceFacts):
 
     @property
     def more_to_read(self) -> bool:
-        return False  # much of the log is not changes of captured tables, and only a reader can tell
+        return False  # much of the log is not about captured tables, and only a reader can tell which part is
 
     def available(self, position: Any) -> Available:
         return available(self, position)
@@ -209,7 +209,7 @@ class PgFacts(SourceFacts):
     def read_all(self, position: PgPosition) -> bool:
         return position.lsn >= self.log.lsn
 
-    def behind(self, position: PgPosition) -> int | None:  # noqa: ARG002 - a log of bytes counts no transactions
+    def behind(self, position: PgPosition) -> int | None:  # noqa: ARG002 - LSNs count bytes, not transactions
         return None
 
     def margin(self, position: PgPosition) -> Margin | None:  # noqa: ARG002 - the slot decides, not the position
@@ -236,7 +236,7 @@ def read_server(session: Session) -> ServerFacts:
     """Identify the server and read the end of its log. Raises SourceError."""
     row = session.row(_IDENTITY, doing="read the server's identity")
     lsn, redo, age = Lsn.parse(row["lsn"]), Lsn.parse(row["redo"]), float(row["redo_age_s"])
-    # the control file's timeline is that of the last checkpoint: right after a promotion it is still the old one
+    # the control file has the timeline of the last checkpoint: right after a promotion that is still the old one
     timeline = int(row["file"][:8], 16) if row["file"] else int(row["control_timeline"])
     return ServerFacts(
         system_id=row["system_id"],
@@ -278,7 +278,7 @@ def _publication(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]])
 
 
 def read_tables(session: Session, tables: Iterable[str]) -> dict[str, TableFacts]:
-    """What determines how the changes of these tables ("schema.table") are sent; missing tables are absent."""
+    """The facts that determine how changes of these tables ("schema.table") are sent; missing tables are absent."""
     pairs = [split_name(name) for name in tables]
     args = ([schema for schema, _ in pairs], [name for _, name in pairs])
     rows = session.rows(_TABLES, args, doing="read the captured tables")
@@ -303,7 +303,7 @@ def _table(row: Mapping[str, Any]) -> TableFacts:
 def read_facts(
     session: Session, address: str, *, slot: str = "", publication: str = "", tables: Sequence[str] = ()
 ) -> PgFacts:
-    """What diagnosis needs to know; a few cheap statements, nothing is changed. Raises SourceError.
+    """What diagnosis needs to know. Runs a few cheap statements and changes nothing. Raises SourceError.
 
     The end of the log is read last: otherwise a slot could be ahead of it only because of writes in between.
     """

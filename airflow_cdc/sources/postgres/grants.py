@@ -1,4 +1,4 @@
-"""The reading role's privileges, and which are missing."""
+"""The reading role's privileges, and those that it lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.session import Session
 
-# we ask the server itself, so that roles, PUBLIC and predefined roles such as pg_read_all_data are included
+# the server answers this, so that inherited roles, PUBLIC and predefined roles such as pg_read_all_data are included
 _ROLE: Final = """
 SELECT rolname::text AS name, rolsuper OR rolreplication AS replication, rolsuper OR rolbypassrls AS bypass_rls
 FROM pg_catalog.pg_roles WHERE rolname = current_user

@@ -14,7 +14,7 @@ REASON: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SlotHolds:
-    """A hold without any lock of its own: it leaves nothing behind, and only the slot can be lost."""
+    """A hold without a lock of its own. There is nothing to clean up, and only the slot itself can be lost."""
 
     label: str
 

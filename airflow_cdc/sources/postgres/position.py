@@ -18,7 +18,7 @@ _LAST: Final = (1 << 64) - 1
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class Lsn:
-    """A byte position in the log, 64 bits without sign. `0/1788A40` as text, 24676928 as Debezium stores it."""
+    """A byte position in the log, 64 bits unsigned: `0/1788A40` as text, 24676928 as Debezium stores it."""
 
     value: int
 
@@ -28,7 +28,7 @@ class Lsn:
 
     @classmethod
     def parse(cls, text: str) -> Lsn:
-        """Read `X/Y`, two hexadecimal numbers of 32 bits. Raises PositionError."""
+        """Parse `X/Y`, two hexadecimal 32-bit numbers. Raises PositionError."""
         match = _TEXT.fullmatch(text.strip())
         if match is None:
             raise PositionError(f"{text!r} is not an LSN", todo="Expected one like 0/1788A40.")
@@ -67,7 +67,7 @@ class PgPosition:
 
     @property
     def server(self) -> str:
-        """`system identifier/timeline`, as a watermark names its server; "" if neither is known."""
+        """`system identifier/timeline`, the server's name in watermarks; "" if neither is known."""
         return server_name(self.system_id, self.timeline) if self.system_id else ""
 
     def comparable(self, other: PgPosition) -> bool:
@@ -85,7 +85,7 @@ class PgPosition:
         return f"{self.lsn} (timeline {self.timeline})" if self.timeline else str(self.lsn)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON with its kind; the LSN as text."""
+        """Plain JSON that includes the kind of position; the LSN is text."""
         said = {"snapshot": self.snapshot} if self.snapshot else {}
         return {"kind": self.kind, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id, **said}
 
@@ -102,7 +102,7 @@ class PgPosition:
 
 
 def postgres_position(position: Position) -> PgPosition:
-    """The position as PostgreSQL's. Raises PositionError for one of another kind of source."""
+    """`position` as a PgPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, PgPosition):
         raise PositionError(f"{position} is a position of a {position.kind} source, not of PostgreSQL")
     return position

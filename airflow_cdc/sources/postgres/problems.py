@@ -55,7 +55,7 @@ def other_timeline(case: PgCase) -> Evidence | None:
 
 
 def lsn_ahead(case: PgCase) -> Evidence | None:
-    """The server's log ends before the stored LSN: it was restored from older files, or another one answers."""
+    """The server's log ends before the stored LSN: it was restored from older files, or another server answers."""
     found = case.both_of_one_server
     if found is None or found[0].log.standby:
         return None
@@ -86,7 +86,7 @@ def slot_invalidated(case: PgCase) -> Evidence | None:
 
 
 def slot_misfit(case: PgCase) -> Evidence | None:
-    """The slot with that name is a different one: for another database or plugin, or a physical slot."""
+    """The slot with that name is not the connector's: it has another database or plugin, or is a physical slot."""
     source = case.source
     misfit = source.slot.misfit(source.log.database) if source is not None and source.slot is not None else ""
     return server_evidence(case, {f"slot {source.slot_name}": misfit}) if source is not None and misfit else None
@@ -272,7 +272,8 @@ def _other(case: PgCase, differs: Callable[[str, str], bool]) -> Evidence | None
 def _at_rest(case: PgCase) -> tuple[PgPosition, Slot] | None:
     """The stored LSN and a slot that can be compared with it.
 
-    While the connector streams, its stored offset lags behind what it confirmed; during its own snapshot it has none.
+    None while the connector streams, because its stored offset is older than what it has confirmed. Also None inside
+    its own snapshot, whose offset is no place to compare.
     """
     found = case.both_of_one_server
     if found is None or case.streams or case.offset is None or case.offset.inside is Inside.SNAPSHOT:

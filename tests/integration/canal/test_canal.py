@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.canal.cursor import TYPE
+from airflow_cdc.core.error_texts import match
 from airflow_cdc.core.errors import ConnectorError, DeadlineError, OffsetRejectedError
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.offsets import replace_offset
+from airflow_cdc.kinds import rules_for
+from stack.mysql import MySqlServer
 from stack.process import wait_until
 from tests.integration.canal.support import WAIT_S, Scene
 
@@ -171,7 +174,14 @@ def test_another_servers_id_is_a_warning_and_says_more_once_the_position_is_gone
     diagnosis = scene.diagnosis()
     assert diagnosis.code == "CONNECTOR_MISCONFIGURED", diagnosis
     assert diagnosis.evidence["serverId in the cursor"].startswith("999: if its position is gone")
+    # with the next commit Canal itself writes the right one
+    scene.insert(2)
+    scene.wait_sent(2)
+    assert at(scene)["postion"]["serverId"] == 101
+    assert scene.diagnosis().code == "HEALTHY"
+
     scene.connector.stop(scene.name)
+    scene.connector.offset_store(scene.name, {"server": scene.name}).write(at(scene, serverId=999))
     scene.purge()
     lost = scene.diagnosis()
     assert lost.code == "BINLOG_PURGED"
@@ -275,3 +285,102 @@ class TestZooKeeperMode:
         untyped = {key: value for key, value in at(scene).items() if key != "@type"}
         with pytest.raises(OffsetRejectedError, match="reads no cursor without it"):
             move(scene.run, untyped, who="a person", shown=scene.cursor())
+
+
+class TestByGtid:
+    """With canal.instance.gtidon=true the set decides, and file and position do not count."""
+
+    @pytest.fixture
+    def more(self, mysql: MySqlServer) -> dict[str, str]:
+        executed = str(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+        return {"canal.instance.gtidon": "true", "canal.instance.master.gtid": executed}
+
+    @pytest.mark.parametrize("mode", ["file"])
+    def test_the_position_moves_by_its_set(self, scene: Scene) -> None:
+        diagnosis = scene.diagnosis()
+        assert diagnosis.code == "HEALTHY", diagnosis
+        assert gtid(scene) in diagnosis.evidence["stored offset"]
+        scene.connector.stop(scene.name)
+        scene.insert(2)
+        scene.insert(3)
+        file, position = scene.end()
+        executed = str(scene.sql("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+        scene.insert(4)
+        unknown = at(scene, gtid=f"{executed},3e11fa47-71ca-11e1-9e33-c80aa9429562:1-3")
+        with pytest.raises(OffsetRejectedError, match="GTID_NOT_CONTAINED"):
+            move(scene.run, unknown, who="a person", shown=scene.cursor())
+        value = at(scene, journalName=file, position=position, gtid=executed)
+        told = move(scene.run, value, who="a person", shown=scene.cursor())
+        assert told["moves"].startswith("skips ")
+        scene.connector.resume(scene.name)
+        scene.connector.wait_running(scene.name)
+        wait_until(lambda: 4 in scene.ids() or None, timeout=WAIT_S, what="row 4 to be sent")
+        assert scene.ids() == [1, 4]
+
+        scene.connector.stop(scene.name)
+        scene.insert(5)
+        scene.purge()
+        assert scene.diagnosis().code == "GTID_PURGED"
+        scene.connector.resume(scene.name)
+        trace = wait_until(
+            lambda: next(iter(scene.connector.state(scene.name).failures), None), timeout=WAIT_S, what="Canal to fail"
+        )
+        assert "errno = 1236" in trace
+        named = match(rules_for(scene.run.pipeline).texts, trace)
+        assert named is not None
+        assert named.code == "GTID_PURGED", trace
+
+
+def gtid(scene: Scene) -> str:
+    """The set in the stored cursor."""
+    return str(at(scene)["postion"]["gtid"])
+
+
+class TestOther1236:
+    """The same error number, and something else that is meant by it."""
+
+    @pytest.mark.parametrize("mode", ["file"])
+    @pytest.mark.parametrize(
+        ("change", "code"),
+        [({"position": 900_000_000}, "POSITION_PAST_END"), ({"position": 130}, "POSITION_MID_EVENT")],
+        ids=["past the end", "inside an event"],
+    )
+    def test_it_is_told_by_its_message(self, scene: Scene, change: dict[str, int], code: str) -> None:
+        scene.connector.stop(scene.name)
+        scene.connector.offset_store(scene.name, {"server": scene.name}).write(at(scene, **change))
+        scene.sql("FLUSH BINARY LOGS")  # of a file that ended, nothing more is to come
+        assert scene.diagnosis().code == code
+        scene.connector.resume(scene.name)
+        trace = wait_until(
+            lambda: next(iter(scene.connector.state(scene.name).failures), None), timeout=WAIT_S, what="Canal to fail"
+        )
+        assert "errno = 1236" in trace
+        named = match(rules_for(scene.run.pipeline).texts, trace)
+        assert named is not None
+        assert named.code == code, trace
+        assert scene.diagnosis().code == code
+
+
+@pytest.mark.minutes
+class TestAutoResetJumps:
+    """What is only said beforehand: once Canal has jumped over what is missing, nothing shows it."""
+
+    @pytest.fixture
+    def more(self) -> dict[str, str]:
+        return {"canal.auto.reset.latest.pos.mode": "true"}
+
+    @pytest.mark.parametrize("mode", ["file"])
+    def test_it_is_named_before_canal_jumps_and_nothing_fails_after(self, scene: Scene) -> None:
+        scene.connector.stop(scene.name)
+        scene.insert(2)
+        scene.purge()
+        assert scene.diagnosis().code == "CONNECTOR_MISCONFIGURED"
+        scene.connector.resume(scene.name)
+        wait_until(lambda: scene.connector.state(scene.name).failures or None, timeout=WAIT_S, what="Canal to fail")
+        # after the third refusal it stands at the log's end
+        wait_until(lambda: scene.connector.state(scene.name).running or None, timeout=3 * WAIT_S, what="Canal to jump")
+        scene.insert(4)
+        wait_until(lambda: 4 in scene.ids() or None, timeout=3 * WAIT_S, what="row 4 to be sent")
+        assert scene.ids() == [1, 4]
+        assert scene.connector.state(scene.name).failures == ()
+        assert scene.diagnosis().code == "CONNECTOR_MISCONFIGURED"
