@@ -14,6 +14,7 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec, value_at
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.observation import ConnectorFacts
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.snapshot import create_slot, read_view, wait_unused
 from stack.postgres import PostgresServer, PostgresSettings
@@ -63,6 +64,9 @@ def test_a_lost_slot_is_told_and_a_new_one_goes_on_exactly_after_its_snapshot(
     assert stored.offset is not None
     assert not stored.offset.fault
     assert told(source, connector, name) == "HEALTHY"
+    server.execute("CREATE TABLE elsewhere (n int)", "INSERT INTO elsewhere VALUES (1)")
+    quiet = source.watermark()  # no event is before or after it, and it is read past all the same: by its mark
+    wait_until(lambda: past(connector, name, quiet), timeout=45, what=f"the connector to read past {quiet}")
 
     connector.stop(name)
     with source.session() as session:
@@ -116,6 +120,11 @@ def told(source: PostgresSource, connector: DebeziumConnector, name: str) -> str
 def streamed(connector: DebeziumConnector, name: str) -> ConnectorFacts | None:
     facts = connector.facts(name)
     return facts if facts.offset is not None and "lsn_proc" in facts.offset.raw else None
+
+
+def past(connector: DebeziumConnector, name: str, watermark: Watermark) -> bool | None:
+    offset = connector.facts(name).offset
+    return True if offset is not None and offset.has_read(watermark) else None
 
 
 def failed(connector: DebeziumConnector, name: str) -> str | None:

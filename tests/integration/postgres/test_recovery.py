@@ -33,18 +33,6 @@ def test_a_dropped_slot_is_recovered(followed: Followed) -> None:
     equal(followed)
 
 
-def test_the_first_copy_of_a_quiet_source_waits_for_no_change(followed: Followed) -> None:
-    """Its slot and its offset are good and are kept: what shows that the connector reads on is the mark behind W."""
-    followed.execute(f"INSERT INTO public.orders SELECT {ROW.format('i')} FROM generate_series(30, 60) i")
-    followed.connect(MODES)
-    followed.execute("INSERT INTO public.events VALUES (1, 'a'), (1, 'a')")  # so that there is an offset
-    followed.wait_read()
-    done = followed.recover("rec-1")
-    assert done["decision"]["diagnosis"]["code"] == "NEW_PIPELINE"
-    assert done["verify"]["verdict"] == "MATCH"
-    equal(followed)
-
-
 @pytest.mark.slow
 def test_a_pipeline_whose_slot_was_dropped_is_recovered_while_its_source_is_written(followed: Followed) -> None:
     followed.follow(MODES)
