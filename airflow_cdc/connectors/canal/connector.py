@@ -81,6 +81,10 @@ class CanalConnector:
         """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits), self._codec)
 
+    def reach(self) -> None:
+        """Raises ConnectorError if ZooKeeper does not answer."""
+        ZooKeeperCursors(self.endpoint, self.endpoint.destination).reach()
+
     @property
     def codec(self) -> OffsetCodec:
         """How its cursors are read and made, by what its settings say of the server. Raises ConnectorError."""

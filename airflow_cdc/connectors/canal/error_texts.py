@@ -9,7 +9,7 @@ from airflow_cdc.core.error_texts import CUT, KnownText
 TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
         "CONNECTOR_FAILED",
-        142,
+        148,
         r"show master status.{0,400}You have an error in your SQL syntax|"
         r"You have an error in your SQL syntax.{0,400}(master status|command\s*:?\s*'?show master)",
         "Canal asks `show master status`, which MySQL 8.4 and later do not know: it can start there from a given position only",
@@ -40,7 +40,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     ),
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
-        192,
+        194,
         r"connect .{0,80} failure|Connection refused|Connection reset|Broken pipe|No route to host|UnknownHostException|"
         r"unexpected end stream|EOFException|SocketTimeoutException|connect timed out|Read timed out",
         CUT,

@@ -44,6 +44,7 @@ def test_the_position_moves_to_the_end_and_canal_reads_on_exactly_there(scene: S
     assert ("@type" in cursor) == bool(scene.zookeeper)
     if scene.zookeeper:
         assert cursor["@type"] == TYPE
+        scene.connector.reach()
     scene.connector.stop(scene.name)
     before = scene.bytes()
     scene.insert(2)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.connectors.canal.connector import CanalConnector, NoTopics
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector, OwnTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
@@ -47,7 +48,7 @@ def prepared(transaction: XaTransaction) -> ports.PreparedTransaction:
     return transaction
 
 
-def connector(client: DebeziumConnector) -> ports.Connector:
+def connector(client: DebeziumConnector | CanalConnector) -> ports.Connector:
     return client
 
 
@@ -55,7 +56,7 @@ def transport(client: KafkaTransport) -> ports.Transport:
     return client
 
 
-def own_topics(topics: OwnTopics) -> ports.OwnTopics:
+def own_topics(topics: OwnTopics | NoTopics) -> ports.OwnTopics:
     return topics
 
 

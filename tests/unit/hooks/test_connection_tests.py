@@ -9,7 +9,9 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.hooks import kafka
+from airflow_cdc.hooks.canal import CanalHook
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.provider_info import get_provider_info
@@ -25,6 +27,22 @@ def defined(monkeypatch: pytest.MonkeyPatch, conn_type: str, **extra: Any) -> st
 @pytest.mark.parametrize("form", get_provider_info()["connection-types"], ids=lambda form: form["connection-type"])
 def test_every_connection_type_can_be_tried(form: dict[str, Any]) -> None:
     assert callable(load(form["hook-class-name"]).test_connection)
+
+
+def test_a_canal_whose_cursor_is_in_a_file_has_nothing_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_TRIED", json.dumps({"conn_type": "canal", "host": "canal1"}))
+    works, message = CanalHook("tried").test_connection()
+    assert works
+    assert "no ZooKeeper to ask" in message
+
+
+def test_a_zookeeper_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_TRIED", json.dumps({"conn_type": "canal", "host": "127.0.0.1", "port": 1}))
+    hook = CanalHook("tried")
+    monkeypatch.setattr(hook, "endpoint", lambda: CanalEndpoint("127.0.0.1:1", timeout=1))
+    works, message = hook.test_connection()
+    assert not works
+    assert "ZooKeeper 127.0.0.1:1" in message
 
 
 def test_a_catalog_that_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

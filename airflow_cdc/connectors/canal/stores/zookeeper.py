@@ -27,6 +27,11 @@ class ZooKeeperCursors:
     endpoint: CanalEndpoint
     destination: str
 
+    def reach(self) -> None:
+        """Raises ConnectorError if ZooKeeper does not answer."""
+        with self._client():
+            pass
+
     def read(self) -> ByClient:
         """Every client's cursor; {} where Canal was never there."""
         with self._client() as client:
