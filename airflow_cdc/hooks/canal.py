@@ -29,9 +29,10 @@ class CanalHook(CdcHook[CanalEndpoint]):
 
     def test_connection(self) -> tuple[bool, str]:
         """Whether ZooKeeper answers. A host without a port is the machine with Canal's files, which is not asked anything."""
-        if ":" not in (self.get_connection(self.conn_id).host or ""):
+        works, message = self.tested("reach")
+        if works and not self.endpoint().names_zookeeper:
             return True, "Canal: no ZooKeeper to ask; `airflow cdc doctor` looks at Canal's files"
-        return self.tested("reach")
+        return works, message
 
     def get_conn(self) -> CanalConnector:
         return CanalConnector(self.endpoint(), CursorCodec())

@@ -82,8 +82,9 @@ class CanalConnector:
         return type(self)(self.endpoint.limited(limits), self._codec)
 
     def reach(self) -> None:
-        """Raises ConnectorError if ZooKeeper does not answer."""
-        ZooKeeperCursors(self.endpoint, self.endpoint.destination).reach()
+        """Raises ConnectorError if there is a ZooKeeper and it does not answer."""
+        if self.endpoint.names_zookeeper:
+            ZooKeeperCursors(self.endpoint, self.endpoint.destination).reach()
 
     @property
     def codec(self) -> OffsetCodec:

@@ -43,6 +43,11 @@ class CanalEndpoint:
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
+    def names_zookeeper(self) -> bool:
+        """Whether `host` names servers to ask; a machine has no port."""
+        return ":" in self.host
+
+    @property
     def where(self) -> str:
         """How messages name the server."""
         return f"Canal at {self.host}" if self.host else f"Canal of {self.conf}"
