@@ -87,6 +87,7 @@ bench: setup ## how long the commands, the DAG parse and the page take, how late
 	$(BIN)/python -m tests.bench.front_door
 	$(BIN)/python -m tests.bench.watch
 	$(BIN)/python -m tests.bench.decode
+	$(BIN)/python -m tests.bench.freshness --minutes $(or $(MINUTES),15)
 	$(BIN)/python -m tests.bench.in_flight --events $(or $(EVENTS),500000,5000000)
 	$(BIN)/python -m tests.bench.many_tables --tables $(or $(TABLES),100,2000)
 
