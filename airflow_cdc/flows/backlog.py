@@ -12,7 +12,7 @@ from airflow_cdc.core.poll import NotYet
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply.start import Applied
-from airflow_cdc.flows.capture import settings, topic_names
+from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Facts, Run
 
 
@@ -23,8 +23,9 @@ def pending(run: Run) -> Facts:
     """
     control = run.clients.control.facts()
     tables = applicable(control, run.pipeline.source.tables)
-    topics, ddl = topic_names(run, tables), settings(run).ddl_topic
-    states = run.clients.transport.topic_states([*topics.values(), *([ddl] if ddl else ())])
+    capture = settings(run)  # read once: it is a request
+    topics, ddl = {table: capture.topic_of(table) for table in tables}, capture.ddl_topic
+    states = run.clients.transport.topic_states(capture.topics_about(tables))
     table_ids = run.clients.source.table_ids(topics)
     behind = [
         table

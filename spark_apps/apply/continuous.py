@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from airflow_cdc.core.errors import CdcError, LeaseHeldError
-from airflow_cdc.flows.capture import settings, topic_names
+from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Run
 
 log = logging.getLogger("airflow_cdc.apply_changes")
@@ -32,28 +32,37 @@ Ends = Mapping[str, Mapping[int, tuple[int, int]]]
 Batch = Callable[[Run], Outcomes]
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A table that failed in its last `tries` batches, the last time with `error`; it is tried again at `due` (seconds)."""
+
+    error: CdcError
+    tries: int
+    due: float
+
+
 @dataclass(slots=True)
 class Stopped:
     """The tables whose last batch failed. Each is tried again after 1, 2, 4 … 60 s and does not stop the others."""
 
-    errors: dict[str, CdcError] = field(default_factory=dict)
-    tries: dict[str, int] = field(default_factory=dict)
-    due: dict[str, float] = field(default_factory=dict)
+    tables: dict[str, Stop] = field(default_factory=dict)
+
+    @property
+    def errors(self) -> dict[str, CdcError]:
+        """Table → what stops it."""
+        return {table: stop.error for table, stop in self.tables.items()}
 
     def note(self, outcomes: Outcomes, now: float) -> None:
         """Record the outcomes of a batch that ended at `now` (seconds)."""
         for table, outcome in outcomes.items():
+            before = self.tables.pop(table, None)
             if isinstance(outcome, CdcError):
-                self.tries[table] = self.tries.get(table, 0) + 1
-                self.errors[table] = outcome
-                self.due[table] = now + min(LONGEST_WAIT_S, 2.0 ** (self.tries[table] - 1))
-            else:
-                for kept in (self.errors, self.tries, self.due):
-                    kept.pop(table, None)
+                tries = before.tries + 1 if before else 1
+                self.tables[table] = Stop(outcome, tries, now + min(LONGEST_WAIT_S, 2.0 ** (tries - 1)))
 
     def to_try(self, tables: Collection[str], now: float, *, new: bool) -> tuple[str, ...]:
         """The tables for a batch at `now`: failed ones whose wait is over, and the others if there is anything new."""
-        return tuple(table for table in tables if (self.due[table] <= now if table in self.due else new))
+        return tuple(table for table in tables if (self.tables[table].due <= now if table in self.tables else new))
 
 
 @dataclass(slots=True)
@@ -68,8 +77,7 @@ class Looks:
         """Whether a batch may find something: the topics have new records, or a complete check is due."""
         whole = now >= self.whole_at + WHOLE_LOOK_S
         if whole:
-            ddl = settings(run).ddl_topic
-            self.topics, self.whole_at = (*topic_names(run, run.tables).values(), *([ddl] if ddl else ())), now
+            self.topics, self.whole_at = settings(run).topics_about(run.tables), now
         states = run.clients.transport.topic_states(self.topics)
         ends: Ends = {name: state.partitions for name, state in states.items()}
         new, self.ends = whole or ends != self.ends, ends

@@ -25,10 +25,10 @@ class Commands:
 
     def running(self) -> bool:
         """Whether the server runs. Raises ConnectorError where `status` says neither yes nor no."""
-        code, said = self._run("status", self.endpoint.status, self.endpoint.timeout)
+        code, output = self._run("status", self.endpoint.status, self.endpoint.timeout)
         if code not in (_RUNS, _DOES_NOT_RUN):
             raise self._failed(
-                "status", f"ended with {code}, which says neither that it runs (0) nor that not (3)", said
+                "status", f"ended with {code}, which says neither that it runs (0) nor that not (3)", output
             )
         return code == _RUNS
 
@@ -41,9 +41,9 @@ class Commands:
         self._must("stop", self.endpoint.stop, timeout)
 
     def _must(self, word: str, argv: Sequence[str], timeout: float) -> None:
-        code, said = self._run(word, argv, timeout)
+        code, output = self._run(word, argv, timeout)
         if code:
-            raise self._failed(word, f"ended with {code}", said)
+            raise self._failed(word, f"ended with {code}", output)
 
     def _run(self, word: str, argv: Sequence[str], timeout: float) -> tuple[int, str]:
         """Exit status and output. A file takes the output: a server that was started keeps a pipe open for ever."""
@@ -67,8 +67,8 @@ class Commands:
             out.seek(0)
             return done.returncode, out.read().decode(errors="replace")
 
-    def _failed(self, word: str, what: str, said: str) -> ConnectorError:
-        tail = mask_text(said.strip()[-_SHOWN:])
+    def _failed(self, word: str, what: str, output: str) -> ConnectorError:
+        tail = mask_text(output.strip()[-_SHOWN:])
         return ConnectorError(
             f"the command connector.{word} {what}{': ' + tail if tail else ''}",
             where=self.endpoint.where,

@@ -61,8 +61,8 @@ def applied(records: int, published: bool = True) -> dict[str, Any]:
 
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(continuous, "settings", lambda _run: SimpleNamespace(ddl_topic="shop"))
-    monkeypatch.setattr(continuous, "topic_names", lambda _run, tables: {name: f"t.{name}" for name in tables})
+    topics = SimpleNamespace(topics_about=lambda tables: [*(f"t.{name}" for name in tables), "shop"])
+    monkeypatch.setattr(continuous, "settings", lambda _run: topics)
     return World()
 
 
@@ -101,7 +101,7 @@ def test_it_never_waits_longer_than_a_minute() -> None:
     stopped, now, waits = Stopped(), 0.0, []
     for _ in range(9):
         stopped.note({"t": STOPPED}, now)
-        due = stopped.due["t"]
+        due = stopped.tables["t"].due
         assert stopped.to_try(["t"], due - 0.1, new=True) == ()
         assert stopped.to_try(["t"], due, new=False) == ("t",)
         waits.append(due - now)
