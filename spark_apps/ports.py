@@ -11,6 +11,7 @@ from airflow_cdc.core.ports import Stage, TopicRecord
 if TYPE_CHECKING:
     from datetime import datetime
 
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.coverage import Covered
@@ -287,6 +288,13 @@ class StageWriter(Protocol):
         """Write net changes (key, deleted, after). Repeating it from any point gives the same result.
 
         `emptied`: the table was truncated before them. `small`: every task may hold their keys in memory.
+        """
+        ...
+
+    def few_changes(self, stage: Stage, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> bool:
+        """As `changes`, in memory and without a Spark job: delete what is under `keys`, then add `rows`.
+
+        False if only `changes` can write them to this stage; nothing was written then.
         """
         ...
 

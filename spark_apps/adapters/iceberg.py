@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.functions import lit
 
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, stored_definition
+from airflow_cdc.sinks.iceberg.row_delta import RowDelta
 from airflow_cdc.sinks.iceberg.snapshots import row_count
 from airflow_cdc.spark_apps.adapters import iceberg_fit, iceberg_merge, iceberg_schema
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.ports import Stage
@@ -81,6 +83,11 @@ class IcebergWriter:
     ) -> None:
         """See ports.StageWriter."""
         iceberg_merge.write_by_key(self._name(stage), table, net, summary, emptied=emptied, small=small)
+
+    def few_changes(self, stage: Stage, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> bool:
+        """See ports.StageWriter."""
+        delta = RowDelta(keys, rows, summary)
+        return delta.write(self._lake.catalog, stage.identifier, self._lake.table(*stage.identifier))
 
     def images(
         self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False

@@ -37,7 +37,7 @@ from airflow_cdc.decisions.apply.start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.spark_apps.apply import changes, counts, schema_values
+from airflow_cdc.spark_apps.apply import changes, counts, few, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, StageWriter
@@ -196,12 +196,12 @@ def apply_table(
         judge=ctx.log.judge_ddl,
         truncates_seen=ctx.events.routing.truncates_seen,
     )
-    session = sibling(ctx.spark, SMALL_BATCH)
+    session = sibling(ctx.spark, few.SETTINGS if few.is_few(start) else SMALL_BATCH)
     if start.empty:
         return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
     if start.unproven:
         check_same_topic(start, _earlier(ctx, session, start))
-    done = _apply_events(ctx, target, start, _decoded(ctx, session, start))
+    done = _apply_events(ctx, target, start, session)
     return _result(ctx, target, start, began=began, **done)
 
 
@@ -219,13 +219,8 @@ def _columns(fit: SchemaChange) -> Result:
 
 
 def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFrame:
-    """The batch, decoded once and kept for the count, the dead letters and the writes.
-
-    A local checkpoint, not a cache, so that later plans do not carry the large plan of the decoding along.
-    """
     raw = ctx.read(session, {start.topic: start.ranges})
-    needed = SIDES if start.table.keyless else ("after",)
-    return ctx.events.decode(raw, start.decoded_as, needed).localCheckpoint(eager=False)
+    return ctx.events.decode(raw, start.decoded_as, SIDES if start.table.keyless else ("after",))
 
 
 def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
@@ -240,9 +235,14 @@ def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int
     return by_partition
 
 
-def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, decoded: DataFrame) -> Result:
+def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, session: SparkSession) -> Result:
     covered = ctx.log.covered(start.watermark)
-    counted = counts.count(decoded, covered, start.table)
+    decoded = _decoded(ctx, session, start)
+    plain = few.collect(decoded, start, covered) if few.is_few(start) else None
+    # Decoded once and kept for the count, the dead letters and the writes. A local checkpoint, not a cache, so that
+    # later plans do not carry the large plan of the decoding along.
+    decoded = decoded.localCheckpoint(eager=False)
+    counted = counts.count(decoded, covered, start.table) if plain is None else plain.counted
     counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
     counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
     check_made_anew(start, counted.truncates)
@@ -255,8 +255,11 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, d
         snapshots=start.applied.snapshots + counted.snapshots_begun,
     )
     batch = _Batch(target.stage, start, covered, applied, counted, fit)
+    done = {"counted": counted, **_columns(fit)}
+    if plain and ctx.writer.few_changes(target.stage, plain.keys, plain.rows, start.summary(applied)):
+        return {**done, "repeats": 0}
     repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
-    return {"counted": counted, **_columns(fit), "repeats": repeats}
+    return {**done, "repeats": repeats}
 
 
 @dataclass(frozen=True, slots=True)
