@@ -162,6 +162,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         topics,
         systems.topics.read,
         ddl_reader(run, systems.events),
+        systems.topics.records,
     )
     letters = systems.letters.unresolved()
     job = _Job(

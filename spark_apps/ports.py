@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from airflow_cdc.core.ports import Stage, TopicRecord
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.ddl import Ddl
+    from airflow_cdc.decisions.apply.plain import PlainChange
     from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.decisions.compare.chunk import Chunk, Key
@@ -35,6 +36,8 @@ Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
 Bounds: TypeAlias = Mapping[int, tuple[int, int]]
 # (session, ranges) → raw records: TopicReader.read, or a test's own rows
 ReadRanges: TypeAlias = Callable[["SparkSession", Ranges], "DataFrame"]
+# (topic, ranges) → its records in memory: TopicReader.records, or a test's own
+ReadRecords: TypeAlias = Callable[[str, Bounds], Sequence[TopicRecord]]
 # (schema-change topic, its ranges) → the statements there, oldest first
 ReadDdl: TypeAlias = Callable[[str, Bounds], Sequence["Ddl"]]
 # column → its default at the source, as text; None if it has none
@@ -223,6 +226,23 @@ class EventDecoder(Protocol):
         ...
 
 
+class PlainDecoder(Protocol):
+    """Decodes the plain records of one table in memory; see decisions.apply.plain."""
+
+    def decode(self, records: Iterable[TopicRecord]) -> Sequence[PlainChange]:
+        """All of them. Raises ValueError, TypeError or LookupError if one is not plain: EventDecoder.decode says why."""
+        ...
+
+
+@runtime_checkable
+class DecodesFew(Protocol):
+    """An EventDecoder that can decode few records without Spark, to the same values."""
+
+    def plain(self, table: Table) -> PlainDecoder | None:
+        """The decoder of a table with a key; None if only Spark can decode its records."""
+        ...
+
+
 class TopicReader(Protocol):
     """A transport, for Spark."""
 
@@ -230,6 +250,13 @@ class TopicReader(Protocol):
         """The records in the ranges as record.RAW_SCHEMA, read as committed.
 
         Missing offsets make the job fail; they are not skipped. Empty ranges cost nothing.
+        """
+        ...
+
+    def records(self, topic: str, bounds: Bounds) -> Sequence[TopicRecord]:
+        """The same of one topic, in memory and in order within each partition: for few records.
+
+        Raises TransportError, also for missing offsets.
         """
         ...
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
+from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
+from airflow_cdc.connectors.debezium.values.mysql_plain import converter
+from airflow_cdc.connectors.debezium.values.plain import ChangeOf, PlainDecoder, binlog_change, number_in
+from airflow_cdc.decisions.apply.plain import NotPlainError
 from airflow_cdc.spark_apps.adapters.debezium import SOURCE, SourceBlock, decode
 from airflow_cdc.spark_apps.apply.record import SIDES
 
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.ddl import Ddl
+    from airflow_cdc.decisions.apply.start import LastChange
     from airflow_cdc.spark_apps.ports import Defaults
 
 
@@ -50,6 +56,18 @@ BLOCK = SourceBlock(
 )
 
 
+def _order(gtid: str) -> tuple[str, int]:
+    committer, colon, number = gtid.rpartition(":")
+    if not colon:
+        raise NotPlainError
+    return committer, number_in(number)
+
+
+def change_of(source: Mapping[str, Any]) -> LastChange:
+    """BLOCK's place of a change, for a record that is decoded in memory."""
+    return binlog_change(source, _order)
+
+
 @dataclass(frozen=True, slots=True)
 class Events:
     """The events of a Debezium connector that reads MySQL."""
@@ -59,6 +77,16 @@ class Events:
     def decode(self, raw: DataFrame, table: Table, sides: Sequence[str] = SIDES) -> DataFrame:
         """See ports.EventDecoder."""
         return decode(raw, table, self.routing, BLOCK, sides)
+
+    def plain(self, table: Table) -> PlainDecoder | None:
+        """See ports.DecodesFew."""
+        return self._plain(table, change_of)
+
+    def _plain(self, table: Table, change: ChangeOf) -> PlainDecoder | None:
+        values = self.routing.values
+        if not isinstance(values, MySqlValues):
+            return None
+        return PlainDecoder.of(table, self.routing, change, partial(converter, modes=values.modes))
 
     def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
         """See ports.EventDecoder."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.transports.kafka.wire import read_range
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.spark_apps.ports import Ranges
+    from airflow_cdc.core.ports import TopicRecord
+    from airflow_cdc.spark_apps.ports import Bounds, Ranges
     from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 
 # More records than this in a batch are read by several tasks per partition.
@@ -36,6 +39,10 @@ class KafkaTopics:
     def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         """See `read_topics`."""
         return read_topics(spark, self.transport.endpoint, ranges)
+
+    def records(self, topic: str, bounds: Bounds) -> Sequence[TopicRecord]:
+        """See ports.TopicReader."""
+        return read_range(self.transport.endpoint, topic, bounds)
 
 
 def count(ranges: Ranges) -> int:

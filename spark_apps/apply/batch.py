@@ -40,7 +40,16 @@ from airflow_cdc.decisions.apply.start import (
 from airflow_cdc.spark_apps.apply import changes, counts, few, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadRanges, SourceLog, StageWriter
+from airflow_cdc.spark_apps.ports import (
+    DeadLetters,
+    DecodesFew,
+    EventDecoder,
+    ReadDdl,
+    ReadRanges,
+    ReadRecords,
+    SourceLog,
+    StageWriter,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +72,7 @@ class ApplyContext:
     Attributes:
         epochs: of the control table; a stage whose stamp is not of its table's epoch is refused (INV 1, 2).
         topics: the topics as they were when `upto` was taken.
+        records: reads few records without Spark; None: all are read by Spark.
         threads: how many tables are merged in parallel.
         max_dead_letters: more bad records than this in one table's batch mean that the whole batch is decoded wrongly;
             more rows than this with characters that the connector reads wrongly must be reported to a person.
@@ -77,6 +87,7 @@ class ApplyContext:
     topics: Mapping[str, TopicState]
     read: ReadRanges
     read_ddl: ReadDdl
+    records: ReadRecords | None = None
     threads: int = 4
     max_dead_letters: int = 1_000
 
@@ -196,17 +207,17 @@ def apply_table(
         judge=ctx.log.judge_ddl,
         truncates_seen=ctx.events.routing.truncates_seen,
     )
-    session = sibling(ctx.spark, few.SETTINGS if few.is_few(start) else SMALL_BATCH)
     if start.empty:
-        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
+        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, target, start))
     if start.unproven:
-        check_same_topic(start, _earlier(ctx, session, start))
-    done = _apply_events(ctx, target, start, session)
+        check_same_topic(start, _earlier(ctx, sibling(ctx.spark, SMALL_BATCH), start))
+    done = _apply_events(ctx, target, start)
     return _result(ctx, target, start, began=began, **done)
 
 
-def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget[Stage], start: Start) -> Result:
+def _apply_nothing(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start) -> Result:
     """A batch without events: the columns as they are now, and the stamp."""
+    session = sibling(ctx.spark, SMALL_BATCH)
     check_made_anew(start, 0)
     fit = ctx.writer.fit(session, target.stage, start, target.defaults)
     schema_values.check_never_null(ctx.writer.rows(session, target.stage), start.table, fit)
@@ -235,31 +246,54 @@ def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int
     return by_partition
 
 
-def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, session: SparkSession) -> Result:
+def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start) -> Result:
     covered = ctx.log.covered(start.watermark)
-    decoded = _decoded(ctx, session, start)
-    plain = few.collect(decoded, start, covered) if few.is_few(start) else None
+    in_memory = _in_memory(ctx, start, covered)
+    if in_memory is not None and (done := _apply_few(ctx, target, start, in_memory)) is not None:
+        return done
     # Decoded once and kept for the count, the dead letters and the writes. A local checkpoint, not a cache, so that
     # later plans do not carry the large plan of the decoding along.
-    decoded = decoded.localCheckpoint(eager=False)
-    counted = counts.count(decoded, covered, start.table) if plain is None else plain.counted
+    decoded = _decoded(ctx, sibling(ctx.spark, SMALL_BATCH), start).localCheckpoint(eager=False)
+    counted = counts.count(decoded, covered, start.table)
+    fit = _fitted(ctx, target, start, counted)
+    if counted.bad:
+        _keep_bad(ctx, start, decoded, counted)
+    batch = _Batch(target.stage, start, covered, _after(start, counted), counted, fit)
+    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
+    return {"counted": counted, **_columns(fit), "repeats": repeats}
+
+
+def _fitted(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, counted: counts.Counts) -> SchemaChange:
+    """Raise for a batch that must not be applied; give the stage its columns."""
     counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
     counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
     check_made_anew(start, counted.truncates)
-    fit = ctx.writer.fit(decoded.sparkSession, target.stage, start, target.defaults)
-    if counted.bad:
-        _keep_bad(ctx, start, decoded, counted)
-    applied = replace(
-        start.applied,
-        last={**start.applied.last, **counted.last},
-        snapshots=start.applied.snapshots + counted.snapshots_begun,
-    )
-    batch = _Batch(target.stage, start, covered, applied, counted, fit)
-    done = {"counted": counted, **_columns(fit)}
-    if plain and ctx.writer.few_changes(target.stage, plain.keys, plain.rows, start.summary(applied)):
-        return {**done, "repeats": 0}
-    repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
-    return {**done, "repeats": repeats}
+    return ctx.writer.fit(ctx.spark, target.stage, start, target.defaults)
+
+
+def _after(start: Start, counted: counts.Counts) -> Applied:
+    """What the batch's commit records."""
+    last = {**start.applied.last, **counted.last}
+    return replace(start.applied, last=last, snapshots=start.applied.snapshots + counted.snapshots_begun)
+
+
+def _in_memory(ctx: ApplyContext, start: Start, covered: Covered) -> few.Few | None:
+    """A batch of few plain records, netted; None for any other, which is left to Spark's jobs."""
+    if not few.is_few(start):
+        return None
+    decoder = ctx.events.plain(start.table) if isinstance(ctx.events, DecodesFew) else None
+    if decoder is not None and ctx.records is not None:
+        return few.read(decoder, ctx.records(start.topic, start.ranges), start, covered)
+    return few.collect(_decoded(ctx, sibling(ctx.spark, few.SETTINGS), start), covered)
+
+
+def _apply_few(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, batch: few.Few) -> Result | None:
+    """Write the batch in one commit; None if the sink can do that by Spark's jobs only."""
+    fit = _fitted(ctx, target, start, batch.counted)
+    summary = start.summary(_after(start, batch.counted))
+    if not ctx.writer.few_changes(target.stage, batch.keys, batch.rows, summary):
+        return None
+    return {"counted": batch.counted, **_columns(fit), "repeats": 0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ def main() -> int:
         return 0
     folder = FOLDER.absolute() / f"batch-{int(time.time())}"
     folder.mkdir(parents=True, exist_ok=True)
+    jvm.archive()  # made here if there is none: no part of what either costs
     with servers(folder, asked.stack) as running:
         pipe = Pipe(running, "batch", list(TABLES), MODES)
         try:

@@ -26,8 +26,9 @@ from airflow_cdc.spark_apps.adapters.kafka import nonempty
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
-from airflow_cdc.spark_apps.ports import Ranges
+from airflow_cdc.spark_apps.ports import Bounds, Ranges
 from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.transports.kafka.wire import Record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -201,6 +202,14 @@ class Bench:
             ]
             return spark.createDataFrame(rows, RAW_SCHEMA)
 
+        def records(topic: str, bounds: Bounds) -> list[Record]:
+            return [
+                Record(p, o, k, v)
+                for t in topics
+                for p, o, k, v in t.records
+                if t.name == topic and p in bounds and bounds[p][0] <= o < bounds[p][1]
+            ]
+
         states = {t.name: t.state for t in topics}
         return ApplyContext(
             self.spark,
@@ -212,7 +221,7 @@ class Bench:
             states,
             read,
             lambda _topic, _ranges: (),
-            **more,
+            **{"records": records, **more},
         )
 
     def rows(self, stage: Stage) -> list[tuple[Any, ...]]:

@@ -207,6 +207,31 @@ def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int
             consumer.close()
 
 
+def read_range(endpoint: KafkaEndpoint, topic: str, bounds: Mapping[int, tuple[int, int]]) -> list[Record]:
+    """The committed records in `bounds` (partition → first offset, end), in order within each partition.
+
+    Raises TransportError for offsets that the broker no longer has; they are not skipped.
+    """
+    from kafka import KafkaConsumer, TopicPartition
+
+    where = f"{endpoint.where}, topic {topic}"
+    wanted = {TopicPartition(topic, p): (start, end) for p, (start, end) in bounds.items() if end > start}
+    if not wanted:
+        return []
+    options = {**_options(endpoint), "isolation_level": "read_committed", "enable_auto_commit": False}
+    with explaining(where, "read the topic"):
+        # "none": an offset that is gone is an error, where "earliest" would go on with the next one
+        consumer = KafkaConsumer(**options, auto_offset_reset="none")
+        try:
+            consumer.assign([*wanted])
+            for part, (start, _) in wanted.items():
+                consumer.seek(part, start)
+            ends = {part: end for part, (_, end) in wanted.items()}
+            return list(_drain(consumer, ends, time.monotonic() + endpoint.timeout, where))
+        finally:
+            consumer.close()
+
+
 def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
     with admin(endpoint) as client:
         described = client.describe_topics([topic])[0]

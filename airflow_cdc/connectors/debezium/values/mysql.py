@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 _DECIMAL_DIGITS = 38  # Spark's decimals have no more: above it a DECIMAL is text
 _LONG_DIGITS = 18  # an unscaled value of so many digits fits 8 bytes
 _UNSIGNED = "decimal(20,0)"
-_FIRST_MICROS, _LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
+FIRST_MICROS, LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
 # Why a JSON value cannot be decoded.
 _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
 # A text that is read as NULL on purpose and does not indicate a wrong value: the instant 0 means a zero date in a
 # nullable TIMESTAMP.
-_ZERO_DATE = "1970-01-01T00:00:00"
+ZERO_DATE = "1970-01-01T00:00:00"
 _GARBLED_TIME = '"[0-9]{2,3}:0-[0-9]{1,2}:'
 _ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
-_ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
+ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ def _event_datetime(column: Column, modes: DecodeModes, v: str) -> str:
 
 def _instant(v: str, micros_each: int) -> str:
     number = f"try_cast({v} AS bigint)"
-    inside = f"{number} BETWEEN {_FIRST_MICROS // micros_each} AND {_LAST_MICROS // micros_each}"
+    inside = f"{number} BETWEEN {FIRST_MICROS // micros_each} AND {LAST_MICROS // micros_each}"
     micros = number if micros_each == 1 else f"{number} * {micros_each}"
     return f"IF({inside}, timestamp_micros({micros}), NULL)"
 
@@ -216,7 +216,7 @@ def _event_text(column: Column, modes: DecodeModes, v: str) -> str:
 def _event_label(column: Column, modes: DecodeModes, v: str) -> str:
     r"""A label as it stood between the quotes of the DDL, with commas escaped: `b\\c` and `x\,y` for b\c and x,y."""
     del modes
-    if not any(_ESCAPABLE & {*label} for label in words_of(column).labels):
+    if not any(ESCAPABLE & {*label} for label in words_of(column).labels):
         return v
     part = "x"
     for letter, code in _ESCAPES:
@@ -312,7 +312,7 @@ class MySqlValues:
 
     def reads_as_null(self, column: Column, text: str) -> str:
         """See carriage.EventValues."""
-        return f"startswith({text}, '{_ZERO_DATE}')" if column.nullable and isinstance(column.type, Instant) else ""
+        return f"startswith({text}, '{ZERO_DATE}')" if column.nullable and isinstance(column.type, Instant) else ""
 
     def why_not(self, column: Column) -> str:
         """See carriage.EventValues."""

@@ -1,0 +1,201 @@
+"""MySQL's values in Debezium's events as Python values, for a few records that are decoded without Spark.
+
+A value is converted only in the one form in which a connector always writes it. Anything else raises NotPlainError, and
+Spark's expressions (values/mysql.py), which say what is wrong with a value, decide. Times are numbers, as Arrow holds
+them: microseconds, and days for a date.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.connectors.debezium.values.mysql import (
+    ESCAPABLE,
+    FIRST_MICROS,
+    LAST_MICROS,
+    ZERO_DATE,
+    DecodeModes,
+)
+from airflow_cdc.connectors.debezium.values.mysql_charsets import signs_of
+from airflow_cdc.decisions.apply.plain import NotPlainError
+from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, TEXTS, words_of
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.table import Column
+
+Convert = Callable[[Any], Any]
+
+_DIGITS = 38
+_WIDE = Context(prec=60)
+_EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+_NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+
+
+def converter(column: Column, modes: DecodeModes) -> Convert | None:
+    """How a value of this column that is not NULL is converted; None if only Spark's expressions can."""
+    make = _MAKERS.get(words_of(column).data_type)
+    return None if make is None else make(column, modes)
+
+
+def _checked(wanted: bool) -> None:
+    if not wanted:
+        raise NotPlainError
+
+
+def _whole(value: Any, low: int, high: int) -> int:
+    _checked(type(value) is int and low <= value <= high)
+    return int(value)
+
+
+def _integer(column: Column, _: DecodeModes) -> Convert | None:
+    words = words_of(column)
+    if words.data_type == "bigint" and words.unsigned:
+        return None
+    bits = 64 if words.data_type == "bigint" or (words.data_type == "int" and words.unsigned) else 32
+    return partial(_whole, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
+
+
+def _decimal(column: Column, modes: DecodeModes) -> Convert | None:
+    precision, scale = words_of(column).digits
+    if precision > _DIGITS or (modes.decimal, modes.decimal_format) not in {
+        ("precise", "base64"),
+        ("string", "base64"),
+    }:
+        return None
+    return partial(_unscaled if modes.decimal == "precise" else _written, most=10**precision, scale=scale)
+
+
+def _unscaled(value: Any, most: int, scale: int) -> Decimal:
+    raw = _base64(value)
+    number = int.from_bytes(raw, "big", signed=True)
+    _checked(1 <= len(raw) <= 16 and abs(number) < most)
+    return Decimal(number).scaleb(-scale, _WIDE)
+
+
+def _written(value: Any, most: int, scale: int) -> Decimal:
+    _checked(type(value) is str and _NUMBER.fullmatch(value) is not None and len(value.partition(".")[2]) <= scale)
+    number = Decimal(value)
+    _checked(abs(number.scaleb(scale, _WIDE)) < most)
+    return number
+
+
+def _double(_: Column, __: DecodeModes) -> Convert:
+    return _finite
+
+
+def _finite(value: Any) -> float:
+    _checked(type(value) is float and value - value == 0)
+    return float(value)
+
+
+def _bit(column: Column, _: DecodeModes) -> Convert | None:
+    return _boolean if (words_of(column).precision or 1) == 1 else None
+
+
+def _boolean(value: Any) -> int:
+    _checked(type(value) is bool)
+    return int(value)
+
+
+def _date(_: Column, modes: DecodeModes) -> Convert | None:
+    return None if modes.time == "isostring" else partial(_whole, low=-719162, high=2932896)
+
+
+def _datetime(column: Column, modes: DecodeModes) -> Convert | None:
+    fsp = words_of(column).fsp or 0
+    if modes.time not in {"adaptive", "adaptive_time_microseconds", "microseconds"}:
+        return None
+    each = 1000 if modes.time.startswith("adaptive") and fsp <= 3 else 1
+    return partial(_micros, each=each)
+
+
+def _micros(value: Any, each: int) -> int:
+    return _whole(value, FIRST_MICROS // each, LAST_MICROS // each) * each
+
+
+def _timestamp(_: Column, __: DecodeModes) -> Convert:
+    return _instant
+
+
+def _instant(value: Any) -> int:
+    # the instant 0 stands for a zero date
+    _checked(type(value) is str and _INSTANT.fullmatch(value) is not None and not value.startswith(ZERO_DATE))
+    return (datetime.fromisoformat(value) - _EPOCH) // _MICRO
+
+
+def _time(_: Column, modes: DecodeModes) -> Convert | None:
+    plain = modes.time in {"adaptive_time_microseconds", "microseconds"}
+    return partial(_whole, low=-(2**63), high=2**63 - 1) if plain else None
+
+
+def _year(_: Column, __: DecodeModes) -> Convert:
+    return _of_year
+
+
+def _of_year(value: Any) -> int:
+    year = _whole(value, 1900, 2155)
+    return 0 if year == 1900 else year
+
+
+def _text(column: Column, _: DecodeModes) -> Convert:
+    signs = signs_of(column)
+    return partial(_undoubted, doubted=re.compile(f"[{signs}]")) if signs else _string
+
+
+def _string(value: Any) -> str:
+    _checked(type(value) is str)
+    return str(value)
+
+
+def _undoubted(value: Any, doubted: re.Pattern[str]) -> str:
+    text = _string(value)
+    _checked(doubted.search(text) is None)
+    return text
+
+
+def _label(column: Column, _: DecodeModes) -> Convert | None:
+    return None if any(ESCAPABLE & {*label} for label in words_of(column).labels) else _string
+
+
+def _bytes(column: Column, modes: DecodeModes) -> Convert | None:
+    words = words_of(column)
+    if modes.binary not in {"bytes", "base64"}:
+        return None
+    return (
+        partial(_padded, size=words.byte_length or words.char_length or 1) if words.data_type == "binary" else _base64
+    )
+
+
+def _base64(value: Any) -> bytes:
+    _checked(type(value) is str)
+    return base64.b64decode(value, validate=True)
+
+
+def _padded(value: Any, size: int) -> bytes:
+    raw = _base64(value)
+    _checked(len(raw) <= size)
+    return raw.ljust(size, b"\0")
+
+
+_TABLE: tuple[tuple[tuple[str, ...], Callable[[Column, DecodeModes], Convert | None]], ...] = (
+    (tuple(INTEGERS), _integer),
+    (("decimal",), _decimal),
+    (("double",), _double),
+    (("bit",), _bit),
+    (("date",), _date),
+    (("datetime",), _datetime),
+    (("timestamp",), _timestamp),
+    (("time",), _time),
+    (("year",), _year),
+    (TEXTS, _text),
+    (("enum", "set"), _label),
+    (("binary", "varbinary", *BLOBS), _bytes),
+)
+_MAKERS = {name: make for names, make in _TABLE for name in names}

@@ -1,0 +1,31 @@
+"""A plain change: one decoded record in memory, for batches that are too small for Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from airflow_cdc.decisions.apply.start import LastChange
+
+
+class NotPlainError(ValueError):
+    """Something in the records is not in the one expected form; Spark's decoding decides what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainChange:
+    """A create, update, delete or tombstone of the table itself, with every value readable.
+
+    The fields are those of the neutral record (spark_apps/apply/record.py): `key` holds the key's values in the key's
+    order, `after` those of the mirrored columns, in Arrow's terms (a moment is microseconds since 1970, a date is days).
+    `change` is None for a tombstone, `after` for a tombstone and a delete.
+    """
+
+    partition: int
+    offset: int
+    op: str
+    key: tuple[Any, ...]
+    after: tuple[Any, ...] | None = None
+    change: LastChange | None = None
+    defaulted: bool = False
