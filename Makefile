@@ -42,8 +42,11 @@ SUITES = $(shell grep -rlE 'from airflow_cdc\.testing|from tests\.contract\.cont
 contract: setup ## the contract suites, each kind on its own real server (SYSTEM=mysql: those of one kind)
 	$(BIN)/pytest $(SUITES) -m '' $(if $(SYSTEM),-k $(SYSTEM))
 
+# two files at a time, each with servers and a Spark session of its own; the longest files come first in the list
+BY_FILE = -n 2 --dist loadfile --no-loadscope-reorder
+
 integration: setup ## tests on the real servers
-	$(BIN)/pytest tests/integration
+	$(BIN)/pytest tests/integration $(BY_FILE)
 
 slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB
 	$(BIN)/pytest tests/integration -m slow
@@ -77,7 +80,7 @@ soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false
 
 test: lint docs ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow'
-	$(BIN)/pytest tests/integration tests/faults -m 'not slow' --durations=30
+	$(BIN)/pytest tests/faults tests/integration -m 'not slow' $(BY_FILE) --durations=30
 	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
 
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
