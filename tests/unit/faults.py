@@ -75,10 +75,11 @@ def by_file(file: str, pos: int = 500, **source: Any) -> Observation:
     return replace(obs, connector=connector_with(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
 
 
-def half_sent(gtid: str) -> Observation:
-    """A stopped connector whose offset is inside of a transaction; it lists 1 to 80 as done."""
+def half_sent(gtid: str, **facts: Any) -> Observation:
+    """A stopped connector (or as `facts` say) whose offset is inside of a transaction; it lists 1 to 80 as done."""
     look = EventAtPosition(EventBoundary.BOUNDARY, ("Query", "Table_map", "Update_rows"), transaction=gtid)
-    inside = connector_with(CONNECTOR, offset={**GTID_OFFSET, "event": 4}, state="STOPPED", tasks=())
+    rests = facts or {"state": "STOPPED", "tasks": ()}
+    inside = connector_with(CONNECTOR, offset={**GTID_OFFSET, "event": 4}, **rests)
     return replace(with_source(at_offset=look), connector=inside)
 
 
