@@ -31,4 +31,4 @@ class TestNights(Nights):
         return f"INSERT INTO events SELECT seq % 50, CONCAT('e', seq % 7) FROM seq_{first}_to_{last}"
 
     def writing(self, followed: Any, *statements: str) -> AbstractContextManager[Any]:
-        return writing(followed, *statements)
+        return writing(followed, *statements, pause=0.2)

@@ -31,4 +31,4 @@ class TestNights(Nights):
         return f"INSERT INTO events SELECT i % 50, 'e' || i % 7 FROM generate_series({first}, {last}) i"
 
     def writing(self, followed: Any, *statements: str) -> AbstractContextManager[Any]:
-        return writing(followed, *statements)
+        return writing(followed, *statements, pause=0.2)
