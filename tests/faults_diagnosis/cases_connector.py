@@ -226,7 +226,6 @@ CASES = (
         "CONNECTOR_MISCONFIGURED",
         "gtid",
         default_added,
-        not_on_mariadb="recoveries of MariaDB are not made here",
     ),
     Case(
         "heals_itself",
