@@ -24,6 +24,8 @@ def _command(written: object) -> str:
 
 
 def _zone(written: object) -> str:
+    if written == "":
+        return ""
     name = read_text(written)
     try:
         ZoneInfo(name)

@@ -42,7 +42,7 @@ class CanalValues:
             raise SchemaError(
                 f"Canal's events do not carry these columns as the server holds them: {'; '.join(faults)}",
                 where=f"table {table.full_name}",
-                todo=f"Convert text to utf8mb4; say with {TIME_ZONE} in which time zone Canal's JVM runs; or take the"
+                todo=f"Convert text to utf8mb4; rename the column; say with {TIME_ZONE} in which time zone Canal's JVM runs; or take the"
                 " table out of the pipeline.",
             )
 
@@ -64,6 +64,8 @@ class CanalValues:
 
     def _fault(self, column: Column) -> str:
         words = words_of(column)
+        if "`" in column.name:
+            return "a backtick in its name arrives doubled"
         if words.data_type in TEXTS and words.charset not in _CARRIED:
             return f"{words.charset} text is decoded as UTF-8"
         if isinstance(column.type, Instant) and not self.zone:

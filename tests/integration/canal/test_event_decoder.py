@@ -151,7 +151,7 @@ def test_without_gtids_no_change_has_a_place(spark: SparkSession) -> None:
     assert all("gtid" in cdc["bad"] and cdc["origin"] is None for cdc in mine)
 
 
-def test_rows_of_one_record_are_applied_in_their_order(spark: SparkSession) -> None:
+def test_inv_33_rows_of_one_record_are_applied_in_their_order(spark: SparkSession) -> None:
     """UPDATE items SET id = id + 1 ORDER BY id DESC: key 2 goes and comes in one record."""
     bench = CanalBench(DECODER)
     _, value = bench.event(ITEMS, "u", {"id": 2, "name": "b", "qty": 2}, {"id": 3, "name": "b", "qty": 2}, at=1)
@@ -167,7 +167,7 @@ def test_rows_of_one_record_are_applied_in_their_order(spark: SparkSession) -> N
     assert net == {1: None, 2: "a", 3: "b"}
 
 
-def test_an_update_whose_old_rows_are_not_one_for_each_row_is_bad(spark: SparkSession) -> None:
+def test_inv_33_an_update_whose_old_rows_are_not_one_for_each_row_is_bad(spark: SparkSession) -> None:
     """Canal leaves out the old row of a change that it does not see, and all after it would move up."""
     bench = CanalBench(DECODER)
     _, value = bench.event(ITEMS, "u", {"id": 2, "name": "b", "qty": 2}, {"id": 2, "name": "c", "qty": 2}, at=1)
