@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from airflow.sdk.observability import stats
 
 from airflow_cdc import metrics
 from airflow_cdc.core.errors import SourceError
@@ -30,7 +29,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, str]
     """Everything that goes to Airflow's stats: name, value, tags."""
     metrics_sent: list[tuple[str, Any, dict[str, str]]] = []
     for kind in ("gauge", "timing"):
-        monkeypatch.setattr(stats, kind, lambda name, value, *, tags: metrics_sent.append((name, value, tags)))
+        monkeypatch.setattr(
+            metrics.stats(), kind, lambda name, value, *, tags: metrics_sent.append((name, value, tags))
+        )
     return metrics_sent
 
 
