@@ -43,6 +43,11 @@ class Subject:
     config: dict[str, str] = field(default_factory=dict)
 
     @property
+    def not_recovered(self) -> str:
+        """Why no plan is carried out on such a pipeline; "": it is."""
+        return "recoveries of MariaDB are not made here: see make systems" if self.version.mariadb else ""
+
+    @property
     def mysql(self) -> MySqlServer:
         return self.world.mysql(self.server)
 
