@@ -11,7 +11,7 @@ from tests.faults_diagnosis.subject import Subject
 if TYPE_CHECKING:
     from tests.faults_diagnosis.world import Helper
 
-MATCH, REFUSED, NOT_APPLIED = "MATCH", "refused", "not applied"
+MATCH, REFUSED = "MATCH", "refused"
 NOTHING = "none"
 
 
