@@ -11,7 +11,7 @@ from tests.faults_diagnosis.subject import Subject
 if TYPE_CHECKING:
     from tests.faults_diagnosis.world import Helper
 
-MATCH, REFUSED = "MATCH", "refused"
+MATCH, REFUSED, NOT_APPLIED = "MATCH", "refused", "not applied"
 NOTHING = "none"
 
 
