@@ -70,18 +70,17 @@ class FlinkCluster:
         finally:
             rest.call("DELETE", at)
 
-    def job(self, name: str) -> dict[str, Any] | None:
-        """The job of this name that has not ended."""
-        jobs = self.call("GET", "/jobs/overview")["jobs"]
+    def jobs(self, name: str) -> list[dict[str, Any]]:
+        """The jobs of this name that have not ended."""
         ended = {"FINISHED", "CANCELED", "FAILED"}
-        return next((job for job in jobs if job["name"] == name and job["state"] not in ended), None)
+        jobs = self.call("GET", "/jobs/overview")["jobs"]
+        return [job for job in jobs if job["name"] == name and job["state"] not in ended]
 
     def cancel(self, name: str) -> None:
-        """Cancel a job, and wait until it has ended."""
-        job = self.job(name)
-        if job is not None:
+        """Cancel the jobs of this name, and wait until they have ended."""
+        for job in self.jobs(name):
             self.call("PATCH", f"/jobs/{job['jid']}?mode=cancel")
-            wait_until(lambda: self.job(name) is None or None, timeout=STATEMENT_TIMEOUT_S, what=f"{name} to end")
+        wait_until(lambda: not self.jobs(name) or None, timeout=STATEMENT_TIMEOUT_S, what=f"{name} to end")
 
     def stop(self) -> None:
         """End its servers."""

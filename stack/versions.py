@@ -88,6 +88,7 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.apache.flink", "flink-sql-gateway-api", FLINK),
         Wanted("org.apache.flink", "flink-json", FLINK),
         Wanted("org.apache.flink", "flink-cep", FLINK),
+        Wanted("org.apache.flink", "flink-connector-files", FLINK),
         Wanted("org.apache.flink", "flink-table-runtime", FLINK),
         Wanted("org.apache.flink", "flink-table-planner-loader", FLINK),
         Wanted("org.apache.flink", "flink-statebackend-rocksdb", FLINK),

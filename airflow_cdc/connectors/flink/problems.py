@@ -130,7 +130,7 @@ PROBLEMS = (
     Problem(
         "GTID_AHEAD",
         29,
-        "The stored set holds transactions that the server has still to write: Flink runs, and skips each of them in silence.",
+        "The stored set holds transactions that the server has still to write: Flink would run, and skip each of them in silence.",
         gtids_ahead,
         (TRANSLATE, FULL),
         about_position=True,
