@@ -54,6 +54,9 @@ slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e -m 'not slow'
 
+airflow-matrix: setup ## the wheel in an environment of each supported Airflow and Python (RECOVERY=1: one recovery each; VERSIONS="3.2.0-py3.11", PYTHONS=/folders/with/pythons) → build/airflow-matrix.json
+	$(BIN)/python -m tests.airflow_matrix $(VERSIONS) $(if $(RECOVERY),--recovery)
+
 browser-packages: ## install Debian's Chromium and its driver (needs root)
 	@command -v chromedriver >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends chromium chromium-driver; }
 
@@ -66,8 +69,8 @@ pictures: setup ## the pictures of the page in docs/images, each state, in a rea
 faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=postgres: 12 cells, build/faults-postgres.json)
 	$(BIN)/python -m tests.faults $(if $(SOURCE),--source $(SOURCE))
 
-faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres)
-	$(BIN)/python -m tests.faults_diagnosis $(CASES) $(if $(SOURCE),--source $(SOURCE))
+faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink)
+	$(BIN)/python -m tests.faults_diagnosis $(CASES) $(if $(SOURCE),--source $(SOURCE)) $(if $(CONNECTOR),--connector $(CONNECTOR))
 
 adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 TOGETHER=10 MINUTES=30 WITHOUT=ddl,json)
 	$(BIN)/python -m tests.adversary --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1000) --together $(or $(TOGETHER),1) --minutes $(or $(MINUTES),30) --without "$(WITHOUT)" $(if $(KNOWN),--known)
@@ -86,10 +89,11 @@ test: lint docs ## everything that .ci/run runs
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
-bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a record costs to decode, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000) → build/bench/*.json
+bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a record costs to decode, what a batch costs to apply, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000) → build/bench/*.json
 	$(BIN)/python -m tests.bench.front_door
 	$(BIN)/python -m tests.bench.watch
 	$(BIN)/python -m tests.bench.decode
+	$(BIN)/python -m tests.bench.apply_batch
 	$(BIN)/python -m tests.bench.freshness --minutes $(or $(MINUTES),15)
 	$(BIN)/python -m tests.bench.in_flight --events $(or $(EVENTS),500000,5000000)
 	$(BIN)/python -m tests.bench.many_tables --tables $(or $(TABLES),100,2000)

@@ -162,6 +162,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         topics,
         systems.topics.read,
         ddl_reader(run, systems.events),
+        write_behind=False,
     )
     letters = systems.letters.unresolved()
     job = _Job(
@@ -216,7 +217,7 @@ def _applied(job: _Job, table: Table) -> Result:
     unchanged = start.current and table_id in {None, start.applied.table_id}
     if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
         return {"table": table.full_name, "records": 0, "published": False}
-    stage = job.run.clients.sink.stage(*job.place(table), job.label)
+    stage = job.run.clients.sink.stage_for_changes(*job.place(table), job.label)
     try:
         target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], table_id)
         return _apply_and_publish(job, target, start)
@@ -227,13 +228,13 @@ def _applied(job: _Job, table: Table) -> Result:
 def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> Result:
     kept, name = job.ctx.letters, target.table.full_name
     result = apply_table(job.ctx, target, job.ends)
+    if result["behind"]:
+        log.info("%s: the connector is repeating changes; the batch is written once apply is past them", name)
+        return {**result, "published": False}
     letters = kept.unresolved(name) if result["dead_letters"] else job.letters[name]
     tried = _worth_a_try(job, letters) if xa_settled(job.run) else []
     after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
     right = replay(job.ctx, target, after, tried, job.reader)
-    if result["behind"]:
-        log.info("%s: the connector is repeating changes; the batch is published once apply is past them", name)
-        return {**result, "published": False}
     published, why = _publish(job, target)
     if published:
         kept.resolve(job.ctx.spark, right)

@@ -286,7 +286,8 @@ class StageWriter(Protocol):
     ) -> None:
         """Write net changes (key, deleted, after). Repeating it from any point gives the same result.
 
-        `emptied`: the table was truncated before them. `small`: every task may hold their keys in memory.
+        Changes from events also have the column `cdc` (record.py) of each key's last event; rows that were read from
+        the source have not. `emptied`: the table was truncated before them. `small`: every task may hold their keys in memory.
         """
         ...
 
@@ -315,8 +316,11 @@ class StageWriter(Protocol):
         """The stage's current version; a new one if a column was added since, as it cannot be read at the old version."""
         ...
 
-    def at(self, stage: Stage, version: int) -> str:
-        """The FROM expression by which Spark SQL reads the stage at that version, whatever is written later (INV 4)."""
+    def at(self, spark: SparkSession, stage: Stage, version: int) -> str:
+        """The FROM expression by which Spark SQL reads the stage at that version, whatever is written later (INV 4).
+
+        Every session of the application can use it.
+        """
         ...
 
     def row_count(self, stage: Stage, version: int) -> int | None:

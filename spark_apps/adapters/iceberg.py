@@ -110,8 +110,9 @@ class IcebergWriter:
             self.nothing(spark, stage, {})
         return self.version(stage)
 
-    def at(self, stage: Stage, version: int) -> str:
+    def at(self, spark: SparkSession, stage: Stage, version: int) -> str:
         """See ports.StageWriter."""
+        del spark  # every session has the catalog
         return f"{self._name(stage)} VERSION AS OF {version}"
 
     def version(self, stage: Stage) -> int:

@@ -66,6 +66,8 @@ class ApplyContext:
         threads: how many tables are merged in parallel.
         max_dead_letters: more bad records than this in one table's batch mean that the whole batch is decoded wrongly;
             more rows than this with characters that the connector reads wrongly must be reported to a person.
+        write_behind: whether a batch that ends inside a range that the connector repeats is written (INV 18). It must
+            not be published, so writing it makes sense only in a stage that a later batch continues.
     """
 
     spark: SparkSession
@@ -79,6 +81,7 @@ class ApplyContext:
     read_ddl: ReadDdl
     threads: int = 4
     max_dead_letters: int = 1_000
+    write_behind: bool = True
 
 
 S_co = TypeVar("S_co", bound=Stage, covariant=True)
@@ -246,6 +249,8 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, d
     counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
     counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
     check_made_anew(start, counted.truncates)
+    if not ctx.write_behind and is_behind(start.applied.last, counted.last):
+        return {"counted": counted, "skipped": True}
     fit = ctx.writer.fit(decoded.sparkSession, target.stage, start, target.defaults)
     if counted.bad:
         _keep_bad(ctx, start, decoded, counted)
@@ -379,7 +384,7 @@ def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame, counted: coun
         meta("partition").alias("partition"),
         meta("offset").alias("offset"),
         meta("bad").alias("reason"),
-    )
+    ).dropDuplicates(["partition", "offset"])
     raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
     rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(
         "topic",
@@ -403,11 +408,11 @@ def _result(
     **extra: Any,
 ) -> Result:
     """The batch's result, after checking that the stage's head carries the stamp this batch ends with."""
-    known = counted or counts.Counts()
+    known, skipped = counted or counts.Counts(), extra.pop("skipped", False)
     stamp = ctx.writer.stamp(target.stage)
     read = TopicOffsets.after(start.topic_id, start.ranges)
     stamped = None if stamp is None else stamp.offsets.get(start.topic)
-    if not start.empty and (stamped is None or stamped.next != read.next):
+    if not skipped and not start.empty and (stamped is None or stamped.next != read.next):
         written = None if stamped is None else stamped.to_json()
         raise SinkError(
             f"the commit does not carry its stamp: {json.dumps(written)} instead of {json.dumps(read.to_json())}",

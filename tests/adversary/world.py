@@ -135,7 +135,10 @@ def session(folder: Path) -> Iterator[SparkSession]:
 
 @dataclass(slots=True)
 class Pipe:
-    """One seed's pipeline. `generation` rises when it is declared anew without the tables that the product refused."""
+    """One seed's pipeline. `generation` rises when it is declared anew without the tables that the product refused.
+
+    `database`: one that another process has made for this pipeline; by default a new one.
+    """
 
     servers: Servers
     name: str
@@ -143,11 +146,12 @@ class Pipe:
     modes: Mapping[str, str]
     generation: int = 0
     runs: int = 0
-    database: str = field(init=False)
+    database: str = ""
 
     def __post_init__(self) -> None:
-        self.database = f"{self.name}_{uuid.uuid4().hex[:6]}"
-        self.servers.mysql.execute(f"CREATE DATABASE `{self.database}`")
+        if not self.database:
+            self.database = f"{self.name}_{uuid.uuid4().hex[:6]}"
+            self.servers.mysql.execute(f"CREATE DATABASE `{self.database}`")
 
     @property
     def namespace(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,3 +39,12 @@ class Ratio:
         path.write_text(text + "\n")
         print(text)
         return int(not self.holds)
+
+
+def write_all(rows: Sequence[Ratio], path: Path) -> int:
+    """Write and print several rows; the exit status, 1 if one does not hold."""
+    text = json.dumps([row.to_json() for row in rows], indent=2)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+    print(text)
+    return int(not all(row.holds for row in rows))

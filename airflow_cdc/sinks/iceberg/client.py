@@ -299,6 +299,10 @@ class Lake:
             self.catalog.register_table(stage.identifier, location)
         return self.open_stage(namespace, table, label)
 
+    def stage_for_changes(self, namespace: str, table: str, label: str) -> Stage:
+        """A new stage: readers see a batch of events when it is published."""
+        return self.stage(namespace, table, label)
+
     def _pin(self, stage: Stage) -> None:
         """Tag the base on the target, so that its files do not expire whatever the retention settings are."""
         kind = SnapshotRefType.TAG
