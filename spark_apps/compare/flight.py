@@ -12,8 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark import StorageLevel
@@ -41,7 +40,7 @@ from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 # How many events a driver holds at a time, about 4 kB each.
 EVENTS_AT_ONCE = 100_000
@@ -139,11 +138,7 @@ class _Held:
 
 
 class _Spilled:
-    """Events on disk, in parts by a hash of the key; deleted when `stack` closes.
-
-    Part n is the n-th partition of the frame, so the driver reads all parts in one pass: with a filter for each part,
-    every part would cost a scan of all events.
-    """
+    """Events on disk, in parts by a hash of the key; deleted when `stack` closes."""
 
     def __init__(self, subject: Subject, topic: Topic, stop: Mapping[int, int], stack: ExitStack) -> None:
         self.subject, self.topic, self.stack = subject, topic, stack
@@ -156,15 +151,13 @@ class _Spilled:
         self.rows: dict[Part, DataFrame] = {}
 
     def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:
-        """See Flights. Events without a readable key are in every flight, because they may concern any key."""
-        without = self.events.where(f"{quote_ident(_PART)} IS NULL").collect()
-        parts = groupby((row for row in self.events.toLocalIterator() if row[-2] is not None), itemgetter(-2))
-        for number, rows in parts:
-            yield self._flight(number, [*without, *rows], only)  # no reference is held here while the next one is read
-        yield self._flight(self.parts, without, ())
+        """See Flights."""
+        for number in range(self.parts):
+            yield self._flight(number, only)  # no reference is held here while the next one is read
 
-    def _flight(self, number: int, rows: list[Row], only: Collection[str] | None) -> Flight:
-        """One part: `rows` are its events."""
+    def _flight(self, number: int, only: Collection[str] | None) -> Flight:
+        """One part. Events without a readable key are in every flight, because they may concern any key."""
+        rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
         often = [row for row in rows if row[-1] > EVENTS_OF_KEY]
         hot = {row[KEY] for row in often if row[KEY] is not None and row[FACTS]["other_table"] is None}
         wanted = rows if only is None else [row for row in rows if row[1] is None or row[1] in only]
@@ -186,9 +179,9 @@ class _Spilled:
         """The events with their part; at most EVENTS_OF_KEY + 1 of each key, and as many of those without a key."""
         ranges = {p: (self.start.get(p, 0), end) for p, end in stop.items()}
         rows, key, facts = event_rows(self.session, self.topic, ranges), fn.col(quote_ident(KEY)), quote_ident(FACTS)
-        part = fn.when(key.isNotNull(), fn.pmod(fn.hash(key), fn.lit(self.parts)))  # as repartition() has it
-        order = Window.partitionBy(key).orderBy(f"{facts}.partition", f"{facts}.offset")
-        numbered = rows.withColumn(_PART, part).repartition(self.parts, key)
+        part = fn.when(key.isNotNull(), fn.pmod(fn.xxhash64(key), fn.lit(self.parts)))
+        order = Window.partitionBy(quote_ident(_PART), key).orderBy(f"{facts}.partition", f"{facts}.offset")
+        numbered = rows.withColumn(_PART, part).repartition(quote_ident(_PART))
         numbered = numbered.withColumn(_NUMBER, fn.row_number().over(order))
         return numbered.where(f"{quote_ident(_NUMBER)} <= {EVENTS_OF_KEY + 1}")
 
