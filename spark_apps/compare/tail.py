@@ -13,7 +13,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.changelog import Event, Tail
 from airflow_cdc.decisions.compare.leaves import LeafScheme
-from airflow_cdc.spark_apps.apply.record import SIDES, TOMBSTONE
+from airflow_cdc.spark_apps.apply.record import IN_RECORD, SIDES, TOMBSTONE
 from airflow_cdc.spark_apps.compare.digest import ROWS
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
@@ -45,6 +45,9 @@ _FACTS = {
     "transaction": "transaction",
     "bad": "bad",
 }
+_FIELDS = {f"cdc.{path}": name for name, path in _FACTS.items()}
+# the fields of FACTS that order the events of a topic
+IN_TOPIC = tuple(_FIELDS[path] for path in ("cdc.partition", "cdc.offset", *IN_RECORD))
 
 
 @dataclass(frozen=True, slots=True)
