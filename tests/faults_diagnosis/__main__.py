@@ -123,7 +123,7 @@ def right(row: dict[str, Any]) -> bool:
 
 def clean_up(case: Case, subject: Subject) -> None:
     """The connector goes, and the servers are as before; a connector that is gone already is no matter."""
-    for step in (*((case.undo,) if case.undo else ()), Subject.delete):
+    for step in (*((case.undo,) if case.undo else ()), lambda one: one.delete()):
         try:
             step(subject)
         except Exception as error:
