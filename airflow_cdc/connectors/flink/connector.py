@@ -27,7 +27,8 @@ from airflow_cdc.core.text import root_cause
 START_SECONDS: Final = 180.0
 # a source that cannot read from its position fails within 3 s of its start (seen); until then its job reports RUNNING
 _PROVEN_MS: Final = 6_000
-_WATCHABLE_MS: Final = 60_000
+# a diagnosis watches for 12 s, and REST answers were seen to be 3 s old: a job that works must store two positions meanwhile
+_WATCHABLE_MS: Final = 4_000
 
 
 @dataclass(frozen=True, slots=True)
