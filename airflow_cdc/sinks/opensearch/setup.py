@@ -13,7 +13,7 @@ def keys(name: str, answers: Answers) -> Sequence[Key]:
     """The keys under `sink`."""
     return (
         Key("conn_id", CONN_ID.format(name=name), "the Airflow connection of the cluster"),
-        Key("namespace", answers["namespace"], "the first part of the aliases' names"),
+        Key("namespace", answers["search_namespace"], "the first part of the aliases' names"),
     )
 
 
@@ -38,7 +38,7 @@ SETUP = Setup(
         Question("search", "OpenSearch, host:port", example="search.example:9200"),
         Question("search_scheme", "How it is spoken to: https or http", "https"),
         Question("search_user", "OpenSearch user (none: no login)", needed=False),
-        Question("namespace", "First part of the aliases' names (default: the pipeline's name)", as_pipeline=True),
+        Question("search_namespace", "First part of the aliases' names (default: the pipeline's name)", as_pipeline=True),
     ),
     keys,
     connections,
