@@ -13,10 +13,10 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, SchemaChange, dump_definition, stored_definition
-from airflow_cdc.sinks.opensearch import versions
 from airflow_cdc.sinks.opensearch.mapping import check_keyed, properties
 from airflow_cdc.sinks.opensearch.names import STAGE_NAMESPACE
 from airflow_cdc.sinks.opensearch.record import Columns, Record, Seen
+from airflow_cdc.sinks.opensearch.versions import epoch_of, of_read
 from airflow_cdc.spark_apps.adapters.opensearch_documents import KEEP_ALIVE, DocumentReader, DocumentWriter, Origin
 from airflow_cdc.spark_apps.adapters.opensearch_fit import fitted
 from airflow_cdc.spark_apps.adapters.opensearch_values import restored, stored, stored_type
@@ -195,7 +195,7 @@ class OpenSearchWriter:
         self, record: Record, documents: DataFrame, table: Table, origin: Origin, summary: Mapping[str, str]
     ) -> None:
         fields = tuple(column.name for column in table.mirrored)
-        first = versions.of_read(versions.epoch_of(summary))
+        first = of_read(epoch_of(summary))
         documents.foreachPartition(DocumentWriter(self._sink.endpoint, record.index, fields, origin, first))
 
     def _seen(self, stage: Any) -> Seen:
@@ -270,7 +270,7 @@ def _documents(table: Table, rows: DataFrame, version: str, deleted: str) -> Dat
 
 def _changed(table: Table, net: DataFrame, summary: Mapping[str, str]) -> DataFrame:
     """Net changes as DocumentWriter takes them: an event's version is made of the epoch and its offset (INV 22)."""
-    first = versions.of_read(versions.epoch_of(summary))
+    first = of_read(epoch_of(summary))
     version = f"{first}L + cdc.offset + 1" if "cdc" in net.columns else "NULL"
     after = net.schema["after"].dataType
     keyed = net.select(

@@ -13,6 +13,6 @@ class OpenSearchSettings(SinkSpec):
     """An OpenSearch cluster, and the first part of the names of the aliases in it."""
 
     writer: Literal["cdc_apply"] = key(
-        "Who writes the documents: the DAG `cdc_apply__<pipeline>`.", default="cdc_apply", kw_only=True
+        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`.", default="cdc_apply", kw_only=True
     )
     conn_id: str = key("Airflow connection of the OpenSearch cluster.", form=CONNECTION)

@@ -38,7 +38,9 @@ SETUP = Setup(
         Question("search", "OpenSearch, host:port", example="search.example:9200"),
         Question("search_scheme", "How it is spoken to: https or http", "https"),
         Question("search_user", "OpenSearch user (none: no login)", needed=False),
-        Question("search_namespace", "First part of the aliases' names (default: the pipeline's name)", as_pipeline=True),
+        Question(
+            "search_namespace", "First part of the aliases' names (default: the pipeline's name)", as_pipeline=True
+        ),
     ),
     keys,
     connections,
