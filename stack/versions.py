@@ -107,3 +107,9 @@ EXCLUDED: Final[dict[str, tuple[str, ...]]] = {
 def mysql_series() -> str:
     """The series to run, a key of MYSQL_TESTED: `STACK_MYSQL` or the default."""
     return os.environ.get("STACK_MYSQL", "").strip() or MYSQL_DEFAULT
+
+
+def mariadb_series() -> str:
+    """The series of MariaDB to run where no other server will do: `STACK_MYSQL` if it names one, else the oldest."""
+    series = mysql_series()
+    return series if series in MARIADB else "mariadb"

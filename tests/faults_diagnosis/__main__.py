@@ -18,7 +18,7 @@ from stack.versions import MARIADB, mysql_series
 from tests.faults_diagnosis import cases_connector, cases_postgres, cases_sink, cases_source, postgres
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import Subject
-from tests.faults_diagnosis.verdict import MATCH, NOT_APPLIED, REFUSED, after_recovery
+from tests.faults_diagnosis.verdict import MATCH, REFUSED, after_recovery
 from tests.faults_diagnosis.world import Helper, World, started
 
 # those that change a server for good come last
@@ -102,7 +102,7 @@ def one(world: World, helpers: tuple[Helper, Helper], case: Case, name: str) -> 
 
 def right(row: dict[str, Any]) -> bool:
     """The code that was expected, nothing touched by looking, and a recovery that leaves both sides equal."""
-    recovered = row["verdict"] in (MATCH, NOT_APPLIED) or row["plan"] == REFUSED
+    recovered = row["verdict"] == MATCH or row["plan"] == REFUSED
     return row["given"] == row["expected"] and row.get("touched") is False and recovered
 
 

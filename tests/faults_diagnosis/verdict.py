@@ -11,7 +11,7 @@ from tests.faults_diagnosis.subject import Subject
 if TYPE_CHECKING:
     from tests.faults_diagnosis.world import Helper
 
-MATCH, REFUSED, NOT_APPLIED = "MATCH", "refused", "not applied"
+MATCH, REFUSED = "MATCH", "refused"
 NOTHING = "none"
 
 
@@ -24,8 +24,6 @@ def after_recovery(
     """
     if plan == REFUSED:
         return {"verdict": None, "verdict_reason": "nothing is done"}
-    if subject.version.mariadb:
-        return {"verdict": NOT_APPLIED, "verdict_reason": "recoveries of MariaDB are not made here: see make systems"}
     own = recoverer.ask(request(subject, "recover", plan)) if plan != NOTHING else {}
     if put_right is not None:
         if "error" not in own:

@@ -117,6 +117,10 @@ class FollowedDatabase:
         applied: dict[str, Any] = apply_changes(replace(self.base, run_id=run_id), self.spark)["tables"]
         return applied
 
+    def heads(self) -> list[int | None]:
+        """The newest snapshot of each sink table."""
+        return [self.lake.head(self.database, sink_name(table)) for table in self.tables]
+
     def failure(self) -> str:
         """What the connector's task says once it has failed."""
         trace: str = poll_until(

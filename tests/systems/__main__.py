@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER, RESULTS = Path("build/systems"), Path("build/systems.json")
-CASES: tuple[Case, ...] = (debezium_postgres.CASE, debezium_mariadb.CASE, debezium_search.CASE)
+CASES: tuple[Case, ...] = (debezium_postgres.CASE, *debezium_mariadb.CASES, debezium_search.CASE)
 COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")
 TEXT = 160
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,9 +164,9 @@ def as_text(value: Any) -> str:
 
 
 @contextmanager
-def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMariaDb]:
-    """A server, a broker and a worker of its own, and a database with both tables."""
-    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
+def opened(series: str, folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMariaDb]:
+    """A server of this series, a broker and a worker of its own, and a database with both tables."""
+    settings = MySqlSettings(name="mariadb", server_id=103, series=series, max_binlog_size=4194304)
     with stack.start(folder / "stack", ("kafka", "connect", "mysql"), mysql_settings=[settings]) as running:
         server, broker, worker = running.mysql["mariadb"], running.kafka, running.connect
         if broker is None or worker is None:
@@ -181,4 +182,8 @@ def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMa
         yield DebeziumMariaDb(followed, f"MariaDB {server.version}, Debezium {versions.DEBEZIUM_MARIADB}")
 
 
-CASE = Case("Debezium MariaDB", "the log was purged past the stored GTID", opened)
+PURGED = "the log was purged past the stored GTID"
+CASES = tuple(
+    Case(f"Debezium MariaDB {versions.MYSQL_TESTED[series]}", PURGED, partial(opened, series))
+    for series in sorted(versions.MARIADB)
+)
