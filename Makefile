@@ -51,6 +51,9 @@ slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e -m 'not slow'
 
+airflow-matrix: setup ## the wheel in an environment of each supported Airflow and Python (RECOVERY=1: one recovery each; VERSIONS="3.2.0-py3.11", PYTHONS=/folders/with/pythons) → build/airflow-matrix.json
+	$(BIN)/python -m tests.airflow_matrix $(VERSIONS) $(if $(RECOVERY),--recovery)
+
 browser-packages: ## install Debian's Chromium and its driver (needs root)
 	@command -v chromedriver >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends chromium chromium-driver; }
 

@@ -19,6 +19,7 @@ from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
 from airflow_cdc import lineage, metrics, spark_main
+from airflow_cdc.airflow_version import not_durable
 from airflow_cdc.config import settings
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError
@@ -89,7 +90,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         if not app:
             raise TypeError("missing keyword argument 'app'")
         kwargs.setdefault("name", f"cdc_{app}")
-        super().__init__(conn_id=conn_id or "", durable=False, **kwargs)
+        super().__init__(conn_id=conn_id or "", **{**not_durable(), **kwargs})
         self.app = app
         self.pipeline = pipeline
         self.registry = registry

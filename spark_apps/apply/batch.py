@@ -384,7 +384,7 @@ def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame, counted: coun
         meta("partition").alias("partition"),
         meta("offset").alias("offset"),
         meta("bad").alias("reason"),
-    )
+    ).dropDuplicates(["partition", "offset"])
     raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
     rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(
         "topic",

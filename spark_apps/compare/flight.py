@@ -25,6 +25,7 @@ from airflow_cdc.decisions.compare.changelog import Tail
 from airflow_cdc.decisions.compare.leaves import LeafScheme, leaf_of
 from airflow_cdc.decisions.compare.part import Part
 from airflow_cdc.decisions.compare.verdict import Rows
+from airflow_cdc.spark_apps.apply.record import IN_RECORD
 from airflow_cdc.spark_apps.compare.scan import Reached, Subject
 from airflow_cdc.spark_apps.compare.tail import (
     FACTS,
@@ -180,7 +181,8 @@ class _Spilled:
         ranges = {p: (self.start.get(p, 0), end) for p, end in stop.items()}
         rows, key, facts = event_rows(self.session, self.topic, ranges), fn.col(quote_ident(KEY)), quote_ident(FACTS)
         part = fn.when(key.isNotNull(), fn.pmod(fn.xxhash64(key), fn.lit(self.parts)))
-        order = Window.partitionBy(quote_ident(_PART), key).orderBy(f"{facts}.partition", f"{facts}.offset")
+        in_record = (name.replace("cdc", facts, 1) for name in IN_RECORD)
+        order = Window.partitionBy(quote_ident(_PART), key).orderBy(f"{facts}.partition", f"{facts}.offset", *in_record)
         numbered = rows.withColumn(_PART, part).repartition(quote_ident(_PART))
         numbered = numbered.withColumn(_NUMBER, fn.row_number().over(order))
         return numbered.where(f"{quote_ident(_NUMBER)} <= {EVENTS_OF_KEY + 1}")

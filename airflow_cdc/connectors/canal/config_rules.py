@@ -1,4 +1,4 @@
-"""What Canal's settings do to names, keys and values (core/capture.py). No decoder of its events asks the rest yet."""
+"""What Canal's settings do to names, keys and values (core/capture.py)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class CanalConfigRules:
         return None
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:  # noqa: ARG002
-        """None: no rows are read for a pipeline whose events are not decoded."""
+        """None: whether a column is carried does not depend on its values."""
         return iter(())
 
     def dated_columns(self, table: Table) -> Sequence[str]:  # noqa: ARG002
-        """None: see looks."""
+        """None: every year arrives as it is."""
         return ()
 
     def doubted_columns(self, table: Table) -> Sequence[str]:  # noqa: ARG002
-        """None: see looks."""
+        """None: text that is not carried whole is refused."""
         return ()
 
     def definitions(self, capture: CaptureSettings, topics: Topics) -> TableDefinitions:  # noqa: ARG002

@@ -18,6 +18,7 @@ from airflow_cdc.connectors.canal.properties import read_config
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, Cursors, CursorStore
 from airflow_cdc.connectors.canal.stores.file import FileCursors
 from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors
+from airflow_cdc.connectors.canal.values import TIME_ZONE
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError, ConnectorError
 from airflow_cdc.core.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts, TaskState
@@ -100,7 +101,8 @@ class CanalConnector:
 
     def raw_config(self, name: str) -> Mapping[str, str]:
         """The settings with their secrets, of both files. Raises ConnectorError."""
-        return read_config(self.endpoint.conf, name, self.where)
+        zone = {TIME_ZONE: self.endpoint.time_zone} if self.endpoint.time_zone else {}
+        return {**read_config(self.endpoint.conf, name, self.where), **zone}
 
     def state(self, name: str) -> ConnectorState:
         """RUNNING with one task, which is FAILED while Canal's log says that it cannot read on; or STOPPED."""
