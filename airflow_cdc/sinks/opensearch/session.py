@@ -77,7 +77,9 @@ def explained(error: OpenSearchException, what: str, where: str) -> CdcError:
         )
     if status in _NO_ACCESS:
         return SinkError(
-            f"{what}: {reason}", where=where, todo="Give the user the permissions of docs/privileges.md, or correct it."
+            f"{what}: {reason}",
+            where=where,
+            todo="Correct the connection's login, or give that user the permissions that the page Privileges lists.",
         )
     return SinkError(f"{what}: {reason}", where=where)
 
