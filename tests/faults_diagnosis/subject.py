@@ -44,6 +44,11 @@ class Subject:
     config: dict[str, str] = field(default_factory=dict)
 
     @property
+    def not_recovered(self) -> str:
+        """Why no plan is carried out on such a pipeline; "": it is."""
+        return ""
+
+    @property
     def mysql(self) -> MySqlServer:
         return self.world.mysql(self.server)
 

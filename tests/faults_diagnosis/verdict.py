@@ -11,7 +11,7 @@ from tests.faults_diagnosis.subject import Subject
 if TYPE_CHECKING:
     from tests.faults_diagnosis.world import Helper
 
-MATCH, REFUSED = "MATCH", "refused"
+MATCH, REFUSED, NOT_APPLIED = "MATCH", "refused", "not applied"
 NOTHING = "none"
 
 
@@ -24,6 +24,8 @@ def after_recovery(
     """
     if plan == REFUSED:
         return {"verdict": None, "verdict_reason": "nothing is done"}
+    if why := subject.not_recovered:
+        return {"verdict": NOT_APPLIED, "verdict_reason": why}
     own = recoverer.ask(request(subject, "recover", plan)) if plan != NOTHING else {}
     if put_right is not None:
         if "error" not in own:

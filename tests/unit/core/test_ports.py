@@ -15,6 +15,8 @@ import pytest
 
 from airflow_cdc.connectors.canal.connector import CanalConnector, NoTopics
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector, OwnTopics
+from airflow_cdc.connectors.flink.connector import FlinkConnector
+from airflow_cdc.connectors.flink.connector import NoTopics as FlinkTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
 from airflow_cdc.kinds import WINGS
@@ -32,6 +34,7 @@ from airflow_cdc.sources.mysql.replica import MySqlReplication
 from airflow_cdc.sources.mysql.server_log import XaTransaction
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.hold import SlotHolds
+from airflow_cdc.transports.direct.client import DirectTransport
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import Record
 
@@ -52,15 +55,15 @@ def prepared(transaction: XaTransaction) -> ports.PreparedTransaction:
     return transaction
 
 
-def connector(client: DebeziumConnector | CanalConnector) -> ports.Connector:
+def connector(client: DebeziumConnector | CanalConnector | FlinkConnector) -> ports.Connector:
     return client
 
 
-def transport(client: KafkaTransport) -> ports.Transport:
+def transport(client: KafkaTransport | DirectTransport) -> ports.Transport:
     return client
 
 
-def own_topics(topics: OwnTopics | NoTopics) -> ports.OwnTopics:
+def own_topics(topics: OwnTopics | NoTopics | FlinkTopics) -> ports.OwnTopics:
     return topics
 
 

@@ -19,6 +19,7 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
@@ -225,9 +226,10 @@ def carries_nulls(block: str) -> bool:
     return not ConnectorSettings.from_config({**own, **lines}).null_becomes_default
 
 
-def a_cursor(block: str) -> bool:
-    """A cursor of Canal that `airflow cdc offset set` would take."""
-    return CursorCodec().faults(json.loads(block)) == ()
+def an_offset(block: str) -> bool:
+    """A cursor of Canal, or an offset of Flink CDC, that `airflow cdc offset set` would take."""
+    codecs = (CursorCodec(), FlinkCodec())
+    return any(codec.faults(json.loads(block)) == () for codec in codecs)
 
 
 CHECKS: dict[str, Callable[[str], bool]] = {
@@ -236,7 +238,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "sql": statements,
     "text": lambda block: bool(block.strip()),
     "properties": carries_nulls,
-    "json": a_cursor,
+    "json": an_offset,
 }
 BLOCKS = [
     (page.name, language, block)
