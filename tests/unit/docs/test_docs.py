@@ -25,6 +25,7 @@ from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.hooks.opensearch import CdcOpenSearchHook
 from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
@@ -67,6 +68,8 @@ def test_the_connections_in_the_docs_are_understood(monkeypatch: pytest.MonkeyPa
     lake, local = (IcebergCatalogHook(name).endpoint() for name in ("lake", "local_lake"))
     assert (lake.properties["type"], local.properties["type"]) == ("rest", "sql")
     assert lake.properties["credential"].startswith("cdc:")
+    search = CdcOpenSearchHook("shop_search").endpoint()
+    assert (search.url, search.ca) == ("https://search.example:9200", "/etc/ssl/search-ca.pem")
     control = SqlControlHook("cdc_control").endpoint()
     assert (control.driver, control.options["sslmode"]) == ("postgresql+psycopg", "verify-full")
     assert BaseHook.get_connection("spark_default").host == "spark://spark.example"
