@@ -180,7 +180,8 @@ def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int
     """Every committed record of a topic, up to its current ends, in order within each partition.
 
     `ranges` (partition → first offset, end) selects a part of it. For small topics (offsets, schema history and
-    changes). Raises TransportError if there is no such topic or the ends are not reached within its timeout.
+    changes). Raises TransportError if there is no such topic, the ends are not reached within its timeout, or the broker
+    has deleted the first record of a range.
     """
     from kafka import KafkaConsumer, TopicPartition
 
@@ -193,11 +194,13 @@ def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int
             **_options(endpoint),
             isolation_level="read_committed",
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            # a deleted start of a range is an error: "earliest" would go on with the next record and report nothing
+            auto_offset_reset="earliest" if ranges is None else "none",
         )
         try:
             consumer.assign(partitions)
-            consumer.seek_to_beginning(*partitions)
+            if ranges is None:
+                consumer.seek_to_beginning(*partitions)
             ends = consumer.end_offsets(partitions)
             for part, (start, end) in ((part, ranges[part.partition]) for part in partitions if ranges):
                 consumer.seek(part, start)
@@ -247,6 +250,10 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
     (("Authorization",), "Grant the user access to it."),
+    (
+        ("OffsetOutOfRange",),
+        "The broker has deleted these records (retention): read the tables again with cdc_recovery.",
+    ),
     (
         ("SSL", "CERTIFICATE", "No such file", "PEM"),
         "Check security.protocol and the ssl files of the Kafka connection.",
