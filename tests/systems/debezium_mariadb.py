@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from airflow_cdc.sinks.iceberg.client import Lake
 
-NAME = "systems_mariadb"
 GONE = "Could not find GTID state requested by slave in any binlog files"
 
 
@@ -166,6 +165,7 @@ def as_text(value: Any) -> str:
 @contextmanager
 def opened(series: str, folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMariaDb]:
     """A server of this series, a broker and a worker of its own, and a database with both tables."""
+    database = f"systems_{series.replace('.', '')}"  # the rows share a lake
     settings = MySqlSettings(name="mariadb", server_id=103, series=series, max_binlog_size=4194304)
     with stack.start(folder / "stack", ("kafka", "connect", "mysql"), mysql_settings=[settings]) as running:
         server, broker, worker = running.mysql["mariadb"], running.kafka, running.connect
@@ -173,12 +173,12 @@ def opened(series: str, folder: Path, spark: SparkSession, lake: Lake) -> Iterat
             raise AssertionError("the stack has no Kafka or no Connect")
         columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
         server.execute(
-            f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4",
-            f"USE {NAME}",
+            f"CREATE DATABASE {database} CHARACTER SET utf8mb4",
+            f"USE {database}",
             f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
             "CREATE TABLE events (n int, t text)",
         )
-        followed = Followed(server, spark, lake, broker.bootstrap, worker.url, folder, NAME, ("kinds", "events"))
+        followed = Followed(server, spark, lake, broker.bootstrap, worker.url, folder, database, ("kinds", "events"))
         yield DebeziumMariaDb(followed, f"MariaDB {server.version}, Debezium {versions.DEBEZIUM_MARIADB}")
 
 

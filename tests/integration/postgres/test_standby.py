@@ -68,7 +68,8 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     )
     hang_up(first)
     end(first.child)
-    pair = Pair(restart_postgres(first), restart_postgres(copy_of(first, tmp_path / "standby")))
+    second = copy_of(first, tmp_path / "standby")  # while the first is stopped
+    pair = Pair(restart_postgres(first), restart_postgres(second))
     yield pair
     for server in (pair.primary, pair.standby):
         hang_up(server)
