@@ -30,6 +30,7 @@ from tests.marks import gtids_of
 pytestmark = [
     pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning"),
     pytest.mark.minutes,
+    pytest.mark.alone,
 ]
 SMALL = 5
 
@@ -40,7 +41,7 @@ def shop(mysql: MySqlServer, kafka: str, connect: str, databases: Callable[..., 
     name = f"hs_{uuid.uuid4().hex[:6]}"
     source = MySqlSource(MySqlEndpoint(mysql.host, mysql.port, mysql.cdc.user, mysql.cdc.password))
     with closing(DebeziumConnector(ConnectEndpoint(connect), MySqlCodec())) as client:
-        transport = KafkaTransport(KafkaEndpoint(kafka))
+        transport = KafkaTransport(KafkaEndpoint(kafka, timeout=180.0))  # a slow connector may send its events many times
         shop = Shop(client, transport, source, mysql, name, databases(), f"history-{name}")
         shop.execute(
             "CREATE TABLE large (id INT PRIMARY KEY, v VARCHAR(200))",
