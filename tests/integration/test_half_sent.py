@@ -41,7 +41,9 @@ def shop(mysql: MySqlServer, kafka: str, connect: str, databases: Callable[..., 
     name = f"hs_{uuid.uuid4().hex[:6]}"
     source = MySqlSource(MySqlEndpoint(mysql.host, mysql.port, mysql.cdc.user, mysql.cdc.password))
     with closing(DebeziumConnector(ConnectEndpoint(connect), MySqlCodec())) as client:
-        transport = KafkaTransport(KafkaEndpoint(kafka, timeout=180.0))  # a slow connector may send its events many times
+        transport = KafkaTransport(
+            KafkaEndpoint(kafka, timeout=180.0)
+        )  # a slow connector may send its events many times
         shop = Shop(client, transport, source, mysql, name, databases(), f"history-{name}")
         shop.execute(
             "CREATE TABLE large (id INT PRIMARY KEY, v VARCHAR(200))",
