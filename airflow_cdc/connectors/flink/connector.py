@@ -14,14 +14,13 @@ from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.plan import Plan
 from airflow_cdc.connectors.flink.rest import FlinkRest
 from airflow_cdc.connectors.flink.start import Start, StartFile, StartStore
+from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError, ConnectorError
-from airflow_cdc.core.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts
+from airflow_cdc.core.observation import ConnectorFacts, ConnectorState
 from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.secrets import mask_config
-from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import root_cause
 
 START_SECONDS: Final = 180.0
@@ -49,23 +48,6 @@ class FlinkFacts(ConnectorFacts):
     restarts: int = 0
     strategy: str = ""
     sources: int = 1
-
-
-class NoTopics:
-    """A job keeps nothing of its own in topics (core.ports.OwnTopics)."""
-
-    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:  # noqa: ARG002
-        """The facts as they are."""
-        return facts
-
-    def history(
-        self,
-        capture: Capture,  # noqa: ARG002
-        topics: Transport,  # noqa: ARG002
-        definitions: Mapping[str, Table],  # noqa: ARG002
-    ) -> HistoryFacts | None:
-        """None: table definitions are part of the job's state."""
-        return None
 
 
 class FlinkConnector:

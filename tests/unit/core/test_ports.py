@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.connector import CanalConnector, NoTopics
+from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector, OwnTopics
 from airflow_cdc.connectors.flink.connector import FlinkConnector
-from airflow_cdc.connectors.flink.connector import NoTopics as FlinkTopics
+from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
 from airflow_cdc.kinds import WINGS
@@ -63,7 +63,7 @@ def transport(client: KafkaTransport | DirectTransport) -> ports.Transport:
     return client
 
 
-def own_topics(topics: OwnTopics | NoTopics | FlinkTopics) -> ports.OwnTopics:
+def own_topics(topics: OwnTopics | NoTopics) -> ports.OwnTopics:
     return topics
 
 
