@@ -42,14 +42,22 @@ SUITES = $(shell grep -rlE 'from airflow_cdc\.testing|from tests\.contract\.cont
 contract: setup ## the contract suites, each kind on its own real server (SYSTEM=mysql: those of one kind)
 	$(BIN)/pytest $(SUITES) -m '' $(if $(SYSTEM),-k $(SYSTEM))
 
-integration: setup ## tests on the real servers
-	$(BIN)/pytest tests/integration
+# two files at a time, each with servers and a Spark session of its own; the longest files come first in the list
+# what provokes the faults of a busy machine runs alone, because a machine that is busy in truth makes them endless
+BY_FILE = -n 2 --dist loadfile --no-loadscope-reorder
+
+integration: setup ## tests on the real servers, two files at a time
+	$(BIN)/pytest tests/integration -m 'not alone' $(BY_FILE)
+	$(BIN)/pytest tests/integration -m alone
 
 slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB
 	$(BIN)/pytest tests/integration -m slow
 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e -m 'not slow'
+
+airflow-matrix: setup ## the wheel in an environment of each supported Airflow and Python (RECOVERY=1: one recovery each; VERSIONS="3.2.0-py3.11", PYTHONS=/folders/with/pythons) → build/airflow-matrix.json
+	$(BIN)/python -m tests.airflow_matrix $(VERSIONS) $(if $(RECOVERY),--recovery)
 
 browser-packages: ## install Debian's Chromium and its driver (needs root)
 	@command -v chromedriver >/dev/null || { apt-get update -q && apt-get install -q -y --no-install-recommends chromium chromium-driver; }
@@ -63,8 +71,8 @@ pictures: setup ## the pictures of the page in docs/images, each state, in a rea
 faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=postgres: 12 cells, build/faults-postgres.json)
 	$(BIN)/python -m tests.faults $(if $(SOURCE),--source $(SOURCE))
 
-faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres)
-	$(BIN)/python -m tests.faults_diagnosis $(CASES) $(if $(SOURCE),--source $(SOURCE))
+faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink)
+	$(BIN)/python -m tests.faults_diagnosis $(CASES) $(if $(SOURCE),--source $(SOURCE)) $(if $(CONNECTOR),--connector $(CONNECTOR))
 
 adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 TOGETHER=10 MINUTES=30 WITHOUT=ddl,json)
 	$(BIN)/python -m tests.adversary --seed $(or $(SEED),1) --seeds $(or $(SEEDS),1000) --together $(or $(TOGETHER),1) --minutes $(or $(MINUTES),30) --without "$(WITHOUT)" $(if $(KNOWN),--known)
@@ -77,7 +85,8 @@ soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false
 
 test: lint docs ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow'
-	$(BIN)/pytest tests/integration tests/faults -m 'not slow' --durations=30
+	$(BIN)/pytest tests/faults tests/integration -m 'not slow and not alone' $(BY_FILE) --durations=30
+	$(BIN)/pytest tests/integration -m 'alone and not slow'
 	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
 
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json

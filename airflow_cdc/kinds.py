@@ -82,9 +82,9 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
 
 
 SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
-CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium", "canal")
-TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka")
-SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "none")
+CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium", "canal", "flink")
+TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka", "direct")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "opensearch", "none")
 CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.observability import stats
+from airflow_cdc.airflow_version import stats
 
 if TYPE_CHECKING:
     from airflow_cdc.core.report import RecoveryReport
@@ -40,13 +40,13 @@ def timed_step(pipeline: str, step: str) -> Iterator[None]:
         state = "done"
     finally:
         tags = {"pipeline": pipeline, "step": step, "state": state}
-        stats.timing("cdc.step", 1000 * (time.monotonic() - began), tags=tags)
+        stats().timing("cdc.step", 1000 * (time.monotonic() - began), tags=tags)
 
 
 def of_observation(observation: StoredObservation) -> None:
     """Send the known values of an observation."""
     code = observation.diagnosis.code
-    stats.gauge("cdc.healthy", int(code == HEALTHY), tags={"pipeline": observation.pipeline, "problem": code})
+    stats().gauge("cdc.healthy", int(code == HEALTHY), tags={"pipeline": observation.pipeline, "problem": code})
     taken_s = datetime.fromisoformat(observation.taken_at).timestamp()
     known = {
         "cdc.position_age": None if observation.position_ts is None else max(0.0, taken_s - observation.position_ts),
@@ -65,7 +65,7 @@ def of_report(report: RecoveryReport) -> None:
     for table in report.tables:
         if table.verified_through:
             through = datetime.fromisoformat(table.verified_through).timestamp()
-            stats.gauge("cdc.verified_through", through, tags={"pipeline": report.pipeline, "table": table.table})
+            stats().gauge("cdc.verified_through", through, tags={"pipeline": report.pipeline, "table": table.table})
 
 
 _COUNTS: tuple[Callable[[Any], int], ...] = (lambda table: table.source_rows, lambda table: table.unequal_rows)
@@ -74,4 +74,4 @@ _COUNTS: tuple[Callable[[Any], int], ...] = (lambda table: table.source_rows, la
 def _send(pipeline: str, known: dict[str, float | None]) -> None:
     for name, value in known.items():
         if value is not None:
-            stats.gauge(name, value, tags={"pipeline": pipeline})
+            stats().gauge(name, value, tags={"pipeline": pipeline})

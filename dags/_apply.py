@@ -6,7 +6,7 @@ from airflow.sdk import DAG, Param
 
 from airflow_cdc.config import settings
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import START, one_each, tables_param, with_our_writer
+from airflow_cdc.dags._factory import START, one_each, tables_param, tags_of, task_defaults, with_our_writer
 from airflow_cdc.names import apply_dag_id
 from airflow_cdc.operators.spark import ApplyChangesOperator
 
@@ -43,9 +43,9 @@ def apply_dag(pipeline: Pipeline) -> DAG:
         start_date=START,
         catchup=False,
         max_active_runs=1,
-        default_args={"retries": 0},
+        default_args=task_defaults(pipeline),
         params=apply_params(),
-        tags=["cdc", pipeline.name],
+        tags=tags_of(pipeline),
         doc_md=f"Applies the change events of pipeline **{pipeline.name}** to `{pipeline.sink.namespace}`.",
     ) as dag:
         ApplyChangesOperator(task_id="apply", pipeline=pipeline.name)

@@ -8,7 +8,15 @@ from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
 
 from airflow_cdc.config import settings
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import START, one_each, registered_names, tables_param, with_our_writer
+from airflow_cdc.dags._factory import (
+    START,
+    one_each,
+    registered_names,
+    tables_param,
+    tags_of,
+    task_defaults,
+    with_our_writer,
+)
 from airflow_cdc.names import REPAIR_DAG_ID, nightly_dag_id
 from airflow_cdc.operators.repair import (
     COMPARE_TASK,
@@ -97,8 +105,8 @@ def nightly_dag(pipeline: Pipeline) -> DAG:
         start_date=START,
         catchup=False,
         max_active_runs=1,
-        default_args={"retries": 0},
-        tags=["cdc", pipeline.name],
+        default_args=task_defaults(pipeline),
+        tags=tags_of(pipeline),
         doc_md=NIGHTLY_DOC.format(name=pipeline.name),
     ) as dag:
         NightlyCheckOperator(task_id=COMPARE_TASK, pipeline=pipeline.name)
@@ -120,8 +128,8 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
         start_date=START,
         catchup=False,
         max_active_tasks=BACKFILLS_AT_ONCE,
-        default_args={"retries": 0},
-        tags=["cdc", pipeline.name],
+        default_args=task_defaults(pipeline),
+        tags=tags_of(pipeline),
         doc_md=BACKFILL_DOC.format(name=pipeline.name, dag_id=dag_id),
     ) as dag:
         BackfillOperator(task_id="backfill", pipeline=pipeline.name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow.sdk import DAG, Param
@@ -46,6 +46,24 @@ def tables_param(description: str, **schema: Any) -> Param:
     return Param(
         [], title="Tables", type=["array", "null"], items={"type": "string"}, description=description, **schema
     )
+
+
+def task_defaults(pipeline: Pipeline) -> dict[str, Any]:
+    """`default_args` of a DAG of one pipeline: what its `airflow:` and `owner:` say."""
+    asked = pipeline.airflow
+    optional = {
+        "queue": asked.queue,
+        "executor": asked.executor,
+        "owner": pipeline.owner,
+        "execution_timeout": timedelta(seconds=asked.timeout),
+    }
+    given = {name: value for name, value in optional.items() if value}
+    return {"retries": asked.retries, "pool": asked.pool, "pool_slots": asked.pool_slots, **given}
+
+
+def tags_of(pipeline: Pipeline) -> list[str]:
+    """The tags of a DAG of one pipeline, each once."""
+    return list(dict.fromkeys(["cdc", pipeline.name, *pipeline.tags]))
 
 
 @contextmanager

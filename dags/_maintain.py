@@ -6,7 +6,7 @@ from airflow.sdk import DAG
 
 from airflow_cdc.config import settings
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import START, one_each, with_our_writer
+from airflow_cdc.dags._factory import START, one_each, tags_of, task_defaults, with_our_writer
 from airflow_cdc.names import maintain_dag_id
 from airflow_cdc.operators.spark import MaintainOperator
 
@@ -24,8 +24,8 @@ def maintain_dag(pipeline: Pipeline) -> DAG:
         start_date=START,
         catchup=False,
         max_active_runs=1,
-        default_args={"retries": 0},
-        tags=["cdc", pipeline.name],
+        default_args=task_defaults(pipeline),
+        tags=tags_of(pipeline),
         doc_md=DOC.format(namespace=pipeline.sink.namespace),
     ) as dag:
         MaintainOperator(task_id="maintain", pipeline=pipeline.name)

@@ -9,7 +9,7 @@ from airflow.sdk import DAG, chain
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.dags._factory import START, one_each, registered
+from airflow_cdc.dags._factory import START, one_each, registered, tags_of, task_defaults
 from airflow_cdc.names import RECOVERY_DAG_ID, watch_dag_id
 from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
 
@@ -27,8 +27,8 @@ def watch_dag(pipeline: Pipeline) -> DAG:
         catchup=False,
         is_paused_upon_creation=True,  # the owner decides whether to switch on watching, and recovering at night
         max_active_runs=1,
-        default_args={"retries": 0},
-        tags=["cdc", pipeline.name],
+        default_args=task_defaults(pipeline),
+        tags=tags_of(pipeline),
         doc_md=f"Watches pipeline **{pipeline.name}**, reports each outage once, and recovers it if the policy allows.",
     ) as dag:
         watch = WatchPipelineOperator(

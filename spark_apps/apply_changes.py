@@ -36,15 +36,16 @@ from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.kinds import config_rules_of
-from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_of
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_from, start_of
 from airflow_cdc.spark_apps.apply.continuous import Loop
+from airflow_cdc.spark_apps.apply.few import apply_few, offsets_of
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.apply.reread import reread
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
 from airflow_cdc.spark_apps.driver.task import is_waited_for
-from airflow_cdc.spark_apps.ports import RowReader
+from airflow_cdc.spark_apps.ports import CommitsFew, RowReader, SmallCommit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,7 +163,8 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         topics,
         systems.topics.read,
         ddl_reader(run, systems.events),
-        systems.topics.records,
+        systems.topics.few,
+        write_behind=False,
     )
     letters = systems.letters.unresolved()
     job = _Job(
@@ -211,13 +213,18 @@ def ends_of(topics: Mapping[str, TopicState]) -> dict[str, dict[int, int]]:
 def _applied(job: _Job, table: Table) -> Result:
     check_nulls(job, table)
     mirror = job.run.clients.control.mirrored_stamp(table.full_name)
-    start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
+    opened = job.ctx.writer.open_table(job.place(table)) if isinstance(job.ctx.writer, CommitsFew) else None
+    stamped = opened.stamped(mirror) if opened else job.ctx.writer.stamped(job.place(table), mirror)
+    start = start_from(job.ctx, table, *stamped, job.ends)
     table_id = job.table_ids.get(table.full_name)
     check_truncates(job.ctx.events.routing.truncates_seen, table, table_id)
     unchanged = start.current and table_id in {None, start.applied.table_id}
-    if unchanged and not _worth_a_try(job, job.letters[table.full_name]):
+    tries = _worth_a_try(job, job.letters[table.full_name])
+    if unchanged and not tries:
         return {"table": table.full_name, "records": 0, "published": False}
-    stage = job.run.clients.sink.stage(*job.place(table), job.label)
+    if opened and not tries and (result := _applied_at_once(job, opened, start, table_id)) is not None:
+        return result
+    stage = job.run.clients.sink.stage_for_changes(*job.place(table), job.label)
     try:
         target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], table_id)
         return _apply_and_publish(job, target, start)
@@ -225,16 +232,31 @@ def _applied(job: _Job, table: Table) -> Result:
         job.run.clients.sink.drop_stage(stage)
 
 
+def _applied_at_once(job: _Job, opened: SmallCommit, start: Start, table_id: str | None) -> Result | None:
+    """A batch of few plain changes in one commit, which readers see at once; None if it takes a stage and Spark."""
+    name = start.table.full_name
+    left = {"replayed": 0, "unresolved": len(job.letters[name])}
+    try:
+        result = apply_few(job.ctx, opened, start, table_id, job.defaults[name])
+    except StaleHeadError as error:
+        log.warning("%s is left for the next run: %s", name, error)
+        return {"table": name, "records": offsets_of(start), "published": False, "not_published": str(error), **left}
+    if result is None:
+        return None
+    log.info("%s: %d records, %s", name, result["records"], "behind" if result["behind"] else "in one commit")
+    return {**result, "published": not result["behind"], "not_published": "", **left}
+
+
 def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> Result:
     kept, name = job.ctx.letters, target.table.full_name
     result = apply_table(job.ctx, target, job.ends)
+    if result["behind"]:
+        log.info("%s: the connector is repeating changes; the batch is written once apply is past them", name)
+        return {**result, "published": False}
     letters = kept.unresolved(name) if result["dead_letters"] else job.letters[name]
     tried = _worth_a_try(job, letters) if xa_settled(job.run) else []
     after = start_of(job.ctx, target.table, target.stage.identifier, job.ends, start.stamp) if tried else start
     right = replay(job.ctx, target, after, tried, job.reader)
-    if result["behind"]:
-        log.info("%s: the connector is repeating changes; the batch is published once apply is past them", name)
-        return {**result, "published": False}
     published, why = _publish(job, target)
     if published:
         kept.resolve(job.ctx.spark, right)

@@ -36,8 +36,8 @@ Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
 Bounds: TypeAlias = Mapping[int, tuple[int, int]]
 # (session, ranges) → raw records: TopicReader.read, or a test's own rows
 ReadRanges: TypeAlias = Callable[["SparkSession", Ranges], "DataFrame"]
-# (topic, ranges) → its records in memory: TopicReader.records, or a test's own
-ReadRecords: TypeAlias = Callable[[str, Bounds], Sequence[TopicRecord]]
+# (topic, ranges, most bytes) → its records in memory, or None if they are larger: TopicReader.few, or a test's own
+ReadFew: TypeAlias = Callable[[str, Bounds, int], "Sequence[TopicRecord] | None"]
 # (schema-change topic, its ranges) → the statements there, oldest first
 ReadDdl: TypeAlias = Callable[[str, Bounds], Sequence["Ddl"]]
 # column → its default at the source, as text; None if it has none
@@ -253,11 +253,44 @@ class TopicReader(Protocol):
         """
         ...
 
-    def records(self, topic: str, bounds: Bounds) -> Sequence[TopicRecord]:
-        """The same of one topic, in memory and in order within each partition: for few records.
+    def few(self, topic: str, bounds: Bounds, most_bytes: int) -> Sequence[TopicRecord] | None:
+        """The records in memory, in order within each partition; None if their keys and values have more bytes than that.
 
         Raises TransportError, also for missing offsets.
         """
+        ...
+
+
+class SmallCommit(Protocol):
+    """A table of the sink as it was when it was opened, to be changed by one commit without Spark and without a stage."""
+
+    def stamped(self, mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
+        """As StageWriter.stamped."""
+        ...
+
+    def definition(self, fingerprint: str | None) -> Table | None:
+        """As StageWriter.definition."""
+        ...
+
+    def takes(self, table: Table) -> bool:
+        """Whether the table has this definition's columns, and is laid out so that it can be written like this."""
+        ...
+
+    def write(self, table: Table, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> int | None:
+        """Delete what is under `keys` and add `rows`, visible to readers at once. Returns the new version.
+
+        None if only StageWriter.changes can write them; nothing was written then. Raises StaleHeadError if the table
+        has changed since it was opened.
+        """
+        ...
+
+
+@runtime_checkable
+class CommitsFew(Protocol):
+    """A StageWriter whose tables can be changed by a small commit of their own."""
+
+    def open_table(self, identifier: tuple[str, str]) -> SmallCommit:
+        """The table as it is now."""
         ...
 
 
@@ -314,14 +347,8 @@ class StageWriter(Protocol):
     ) -> None:
         """Write net changes (key, deleted, after). Repeating it from any point gives the same result.
 
-        `emptied`: the table was truncated before them. `small`: every task may hold their keys in memory.
-        """
-        ...
-
-    def few_changes(self, stage: Stage, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> bool:
-        """As `changes`, in memory and without a Spark job: delete what is under `keys`, then add `rows`.
-
-        False if only `changes` can write them to this stage; nothing was written then.
+        Changes from events also have the column `cdc` (record.py) of each key's last event; rows that were read from
+        the source have not. `emptied`: the table was truncated before them. `small`: every task may hold their keys in memory.
         """
         ...
 
@@ -350,8 +377,11 @@ class StageWriter(Protocol):
         """The stage's current version; a new one if a column was added since, as it cannot be read at the old version."""
         ...
 
-    def at(self, stage: Stage, version: int) -> str:
-        """The FROM expression by which Spark SQL reads the stage at that version, whatever is written later (INV 4)."""
+    def at(self, spark: SparkSession, stage: Stage, version: int) -> str:
+        """The FROM expression by which Spark SQL reads the stage at that version, whatever is written later (INV 4).
+
+        Every session of the application can use it.
+        """
         ...
 
     def row_count(self, stage: Stage, version: int) -> int | None:

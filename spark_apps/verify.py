@@ -356,7 +356,7 @@ def _subject(
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, context.writer.at(target.stage, version), version),
+        SinkView(context.spark, context.writer.at(context.spark, target.stage, version), version),
         Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,

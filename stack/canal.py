@@ -56,6 +56,7 @@ class CanalSettings:
         start: file and position at which it begins without a cursor.
         zookeeper: host:port of where the cursor is kept; "": in meta.dat.
         more: further lines of instance.properties, name → value.
+        server: further lines of canal.properties.
     """
 
     destination: str
@@ -66,6 +67,7 @@ class CanalSettings:
     start: tuple[str, int]
     zookeeper: str = ""
     more: Mapping[str, str] | None = None
+    server: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class CanalServer:
             return self
         written = json.loads((self.folder / "canal.json").read_text())
         argv = [
-            fetch.java(), *quick(HEAP), f"-Dcanal.log={self.log}", f"-Dlogback.configurationFile={FILES / 'logback.xml'}",
+            fetch.java(), *quick(HEAP), "-Duser.timezone=UTC", f"-Dcanal.log={self.log}", f"-Dlogback.configurationFile={FILES / 'logback.xml'}",
             "-cp", ":".join((str(self.conf), *_jars())), str(FILES / "CanalMain.java"), self.destination,
         ]  # fmt: skip
         out = self.folder / "logs" / "canal.out"
@@ -184,6 +186,7 @@ def _server_properties(server: CanalServer, settings: CanalSettings) -> dict[str
         "kafka.bootstrap.servers": settings.kafka,
         "kafka.acks": "all",
         **where,
+        **(settings.server or {}),
     }
 
 

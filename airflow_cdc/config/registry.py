@@ -148,6 +148,13 @@ def _check_parts(pipeline: Pipeline, at: str) -> None:
         written = f"{kind.title} does not write to {TRANSPORTS[transport].title}"
         raise _no_pair("transport.kind", written, at, kind.through, others)
 
+    if TRANSPORTS[transport].reader is None and pipeline.has_sink:
+        raise ConfigError(
+            f"with transport.kind {transport} there are no events to apply to a sink",
+            where=f"{at}, key sink",
+            todo="Leave `sink` out: such a pipeline is diagnosed, watched, held and has its position moved.",
+        )
+
 
 def _check_control(pipeline: Pipeline, at: str) -> None:
     """Check that there is a store for the lease, the open recovery and the ledger."""

@@ -128,6 +128,7 @@ class TransportKind:
     """A kind of message system between connector and sink.
 
     Attributes:
+        hook: None if there is nothing to connect to.
         reader: Spark's reader of its records (spark_apps.ports.TopicReader), called with the client.
     """
 
@@ -136,7 +137,7 @@ class TransportKind:
     settings: type[TransportSpec]
     endpoint: Lazy[Any]
     client: Lazy[Any]
-    hook: Lazy[Any]
+    hook: Lazy[Any] | None
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None

@@ -154,6 +154,24 @@ class ApplySpec:
 
 
 @settings
+class AirflowSpec:
+    """How Airflow runs the tasks of the pipeline's own DAGs: apply, maintain, nightly, backfill, watch. `timeout` in
+    seconds. The DAGs for all pipelines (recovery, repair, abandon) are not changed by it.
+    """
+
+    pool: str = key("Pool of the tasks.", default="default_pool")
+    pool_slots: int = key("Slots that each task takes in the pool.", default=1)
+    queue: str = key("Queue of the tasks, for executors with queues; by default Airflow's own.", default="")
+    executor: str = key("Executor of the tasks, if Airflow has several; by default the first.", default="")
+    timeout: int = key("End a task that runs for longer than this; 0: never.", form=DURATION, default=0)
+    retries: int = key("How often a failed task is tried again.", default=0)
+
+    def __post_init__(self) -> None:
+        if self.pool_slots < 1:
+            raise ConfigError("pool_slots is 0", todo="Write 1 or more, or leave it out.")
+
+
+@settings
 class BackfillSpec:
     """How a table is cut into intervals of a day, for `cdc_backfill__<pipeline>`.
 
@@ -241,7 +259,9 @@ class Policy:
         "Removing more of a sink table's rows than this is destructive.", form=LIMIT, default=Limit(1.0, percent=True)
     )
     max_duration: int = key(
-        "How long reading the source may take, as long as no recovery has been timed.", form=DURATION, default=21600
+        "A recovery that reads the source for longer than this is ended; also the estimate until one has been timed.",
+        form=DURATION,
+        default=21600,
     )
     max_lag: int = key(
         "If an event waits in its topic for longer than this, the sink is behind.", form=DURATION, default=3600
@@ -279,7 +299,7 @@ class Policy:
     )
 
 
-_FOR_PEOPLE = frozenset({"owner", "tags"})
+_NOT_MEANING = frozenset({"owner", "tags", "airflow"})
 
 
 @settings
@@ -307,8 +327,11 @@ class Pipeline:
     control: ControlSpec | None = key(
         "Where the pipeline's own state is stored; by default in its sink.", wing="controls", default=None
     )
-    owner: str = key("The team or person responsible; the page shows it and can filter by it.", default="")
-    tags: tuple[str, ...] = key("Words by which the page can filter pipelines.", default=())
+    airflow: AirflowSpec = key("How Airflow runs the tasks of the pipeline's own DAGs.", default=AirflowSpec())
+    owner: str = key(
+        "The team or person responsible: the owner of the pipeline's own DAGs; the page can filter by it.", default=""
+    )
+    tags: tuple[str, ...] = key("Words by which the page and Airflow's list of DAGs can filter pipelines.", default=())
 
     @property
     def has_sink(self) -> bool:
@@ -322,8 +345,8 @@ class Pipeline:
 
     @property
     def hash(self) -> str:
-        """sha256 of the definition's canonical JSON, without keys for people: a new owner ends no recovery."""
-        meaning = {name: value for name, value in self.to_json().items() if name not in _FOR_PEOPLE}
+        """sha256 of the definition's canonical JSON, without owner, tags and `airflow`: a new owner ends no recovery."""
+        meaning = {name: value for name, value in self.to_json().items() if name not in _NOT_MEANING}
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -19,6 +19,8 @@ EPOCH = "cdc.epoch"
 WATERMARK = "cdc.watermark"
 OFFSETS = "cdc.offsets"
 LEDGER = "cdc.ledger"
+# the epoch of rows whose read is not finished, so that their commit has no stamp yet
+READ_EPOCH = "cdc.read_epoch"
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,8 +167,10 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, st
 
 
 def heartbeat(run: Run) -> str | None:
-    """The heartbeat interval that the recovery sets, or None if the connector's own is short enough."""
-    return None if 0 < settings(run).heartbeat_ms <= SLOWEST_HEARTBEAT_MS else HEARTBEAT_MS
+    """The heartbeat interval that the recovery sets; None if the connector's own is short enough, or it sends none."""
+    capture = settings(run)
+    short = 0 < capture.heartbeat_ms <= SLOWEST_HEARTBEAT_MS
+    return None if short or not capture.heartbeat_topic else HEARTBEAT_MS
 
 
 def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:

@@ -75,7 +75,8 @@ def wait_reading(run: Run, written: RawOffset) -> str:
 
 
 def _heartbeats(run: Run) -> int:
-    ends = run.clients.transport.end_offsets([settings(run).heartbeat_topic])
+    topic = settings(run).heartbeat_topic
+    ends = run.clients.transport.end_offsets([topic]) if topic else {}
     return sum(end for partitions in ends.values() for end in partitions.values())
 
 

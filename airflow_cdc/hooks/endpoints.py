@@ -19,8 +19,9 @@ def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, Cdc
     parts = {
         "source": source(own_connection(pipeline.source)),
         "connector": CONNECTORS[pipeline.connector.kind].hook.load()(own_connection(pipeline.connector)),
-        "transport": TRANSPORTS[pipeline.transport.kind].hook.load()(own_connection(pipeline.transport)),
     }
+    if (hook := TRANSPORTS[pipeline.transport.kind].hook) is not None:
+        parts["transport"] = hook.load()(own_connection(pipeline.transport))
     if (hook := SINKS[pipeline.sink.kind].hook) is not None:
         parts["sink"] = hook.load()(own_connection(pipeline.sink))
     if pipeline.control is not None:
@@ -50,9 +51,10 @@ async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
 
 
 def _endpoints(pipeline: Pipeline, parts: Mapping[str, object], replicas: Mapping[str, object]) -> Endpoints:
-    """The endpoints from the hooks' results; a sink without a hook gets its kind's own, empty endpoint."""
+    """The endpoints from the hooks' results; a transport or sink without a hook gets its kind's own, empty endpoint."""
     sink = parts.get("sink") or SINKS[pipeline.sink.kind].endpoint.load()()
     own = {
+        "transport": parts.get("transport") or TRANSPORTS[pipeline.transport.kind].endpoint.load()(),
         "source": pipeline.source.at(parts["source"]),
         "connector": pipeline.connector.at(parts["connector"]),
         "sink": sink,

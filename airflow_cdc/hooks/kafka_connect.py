@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
 from airflow.sdk import Connection
 
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
 from airflow_cdc.hooks.base import CdcHook, flag
+
+# extra fields of the connection → fields of the endpoint
+AUTH: Final[Mapping[str, str]] = {
+    "token_url": "token_url",
+    "scope": "scope",
+    "cert_file": "certificate",
+    "key_file": "key",
+    "key_password": "key_password",
+}
 
 
 class KafkaConnectHook(CdcHook[ConnectEndpoint]):
     """The REST interface of Kafka Connect.
 
     Connection fields: host (a name, or a whole URL such as https://connect.example:8443/prefix), port (8083), schema
-    (http or https), login and password (basic authentication, optional). Extra fields: `verify` (check the server's
-    certificate, default true), `ca_file` (your own certificate authority; replaces `verify`).
+    (http or https), login and password (basic authentication, optional; a password alone is a bearer token). Extra fields:
+    `verify` (check the server's certificate, default true), `ca_file` (your own certificate authority; replaces
+    `verify`), `cert_file`, `key_file`, `key_password` (a client certificate), `token_url` and `scope` (OAuth: login and
+    password are the client's id and secret, for which that URL issues tokens).
     """
 
     default_conn_name = "kafka_connect_default"
@@ -31,11 +45,13 @@ class KafkaConnectHook(CdcHook[ConnectEndpoint]):
             url = f"{url.rstrip('/')}:{conn.port}"
         elif "://" not in host:
             url = f"{url}:8083"
+        given: dict[str, Any] = {field: str(extra[name]) for name, field in AUTH.items() if extra.get(name)}
         return ConnectEndpoint(
             url=url.rstrip("/"),
             user=conn.login or "",
             password=conn.password or "",
             verify=extra.get("ca_file") or flag(extra, "verify", default=True),
+            **given,
         )
 
     def get_conn(self) -> KafkaConnect:

@@ -21,6 +21,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.links import runbook_url
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def end_and_skip(operator: Any, context: Context, facts: Facts, tasks: Collectio
     return facts
 
 
-class CdcOperator(BaseOperator):
+class CdcOperator(FailFast, BaseOperator):
     """Base of the operators of a recovery.
 
     :param pipeline: the pipeline's name in the registry (templated).

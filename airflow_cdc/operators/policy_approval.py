@@ -10,6 +10,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseNotifier, Context
 
 from airflow_cdc.config import settings
+from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.operators.base import find_pipeline, open_run_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def answered_by(answer: Mapping[str, Any]) -> str:
     return str(name or "nobody in time")
 
 
-class PolicyApprovalOperator(ApprovalOperator):  # type: ignore[misc]
+class PolicyApprovalOperator(FailFast, ApprovalOperator):  # type: ignore[misc]
     """Approve or Reject, with the policy's time to answer and its connections to notify.
 
     Every connection in `policy.notify` is notified as soon as the question can be answered. No answer within

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from airflow.sdk import Context
+
 from airflow_cdc import lineage
 from airflow_cdc.operators.base import CdcOperator, find_pipeline
+from airflow_cdc.operators.proven import announce, with_outlet
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
 
 
 class PublishOperator(CdcOperator):
-    """Publish exactly the verified snapshots, by compare-and-set; none before all are verified (`publish: all`)."""
+    """Publish exactly the verified snapshots, by compare-and-set; none before all are verified (`publish: all`).
+
+    Each published table is an asset event (`proven.proven_asset`).
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**with_outlet(kwargs))
+
+    def execute(self, context: Context) -> Any:
+        facts = super().execute(context)
+        announce(context, self.pipeline, facts.get("published") or (), by="recovery")
+        return facts
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.publish import publish

@@ -12,9 +12,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_cdc import metrics
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.recovery import MATCH
 from airflow_cdc.names import IN_ADVANCE, NOT_NEEDED
 from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of
 from airflow_cdc.operators.policy_approval import PolicyApprovalOperator, answered_by
+from airflow_cdc.operators.proven import announce, with_outlet
 from airflow_cdc.operators.spark import CdcSparkOperator
 
 if TYPE_CHECKING:
@@ -119,13 +121,19 @@ class RepairOperator(CdcSparkOperator):
 class ConcludeOperator(CdcOperator):
     """The run's verdict: fails unless every table is MATCH. Use with `.as_teardown()`, so that a Reject fails too.
 
-    Skipped in a dry run (`dry_run`).
+    Skipped in a dry run (`dry_run`). Each table that is MATCH is an asset event (`proven.proven_asset`).
     """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**with_outlet(kwargs))
+        self.proven: list[str] = []
 
     def execute(self, context: Context) -> Any:
         if (context.get("params") or {}).get("dry_run"):
             raise AirflowSkipException("there was nothing to repair")
-        return super().execute(context)
+        facts = super().execute(context)
+        announce(context, self.pipeline, self.proven, by="check")
+        return facts
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.checks import conclude
@@ -133,6 +141,7 @@ class ConcludeOperator(CdcOperator):
 
         if report := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
             metrics.of_report(report)
+            self.proven = [one.table for one in report.tables if one.verdict == MATCH]
         return conclude(run)
 
 

@@ -19,13 +19,16 @@ from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
 
 from airflow_cdc import lineage, metrics, spark_main
+from airflow_cdc.airflow_version import not_durable
 from airflow_cdc.config import settings
 from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
+from airflow_cdc.operators.deadline import Deadline
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.spark_apps.driver.task import this_process
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
 
 CLUSTER = "cluster"
+# the application that reads the source, for which policy.max_duration is meant
+READS = "recover"
 LINKS = {
     "verify": (DataDocsLink(),),
     "nightly": (ReportLink(), DataDocsLink()),
@@ -48,7 +53,7 @@ PATIENCE_S = 60.0
 MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
 
 
-class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
+class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
     """Submit the application `app` for `pipeline` and return its plain dict.
 
     A driver that outlives its killed task writes to a stage of its own that no later try publishes, so a new try simply
@@ -89,7 +94,7 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         if not app:
             raise TypeError("missing keyword argument 'app'")
         kwargs.setdefault("name", f"cdc_{app}")
-        super().__init__(conn_id=conn_id or "", durable=False, **kwargs)
+        super().__init__(conn_id=conn_id or "", **{**not_durable(), **kwargs})
         self.app = app
         self.pipeline = pipeline
         self.registry = registry
@@ -104,13 +109,23 @@ class CdcSparkOperator(SparkSubmitOperator):  # type: ignore[misc]
         tuning = self._preflight()
         with private_settings(self._payload(pipeline, context)) as path:
             self._aim(path, tuning)
+            deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
-                with metrics.timed_step(self.pipeline, self.task_id):
+                with metrics.timed_step(self.pipeline, self.task_id), deadline:
                     super().execute(context)
             except AirflowException as error:
-                raise self._cause(path, error) from None
+                raise self._too_long(pipeline) if deadline.passed else self._cause(path, error) from None
             self.facts = spark_main.read_result(path)
         return self.facts
+
+    def _too_long(self, pipeline: Pipeline) -> DeadlineError:
+        seconds = pipeline.policy.max_duration
+        return DeadlineError(
+            f"reading the source took longer than policy.max_duration ({seconds} s), so Spark was ended",
+            where=f"pipeline {self.pipeline}, task {self.task_id}",
+            todo="Nothing was published. Raise it in pipelines.yaml, or give Spark more cores, and trigger cdc_recovery again.",
+            timeout=float(seconds),
+        )
 
     def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
         """The driver's settings. They hold credentials, so only `private_settings` may write them."""

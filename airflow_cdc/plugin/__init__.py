@@ -10,7 +10,10 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
+from airflow_cdc.airflow_version import check_airflow
 from airflow_cdc.names import PAGE_PREFIX
+
+check_airflow()
 
 PREFIX = PAGE_PREFIX
 

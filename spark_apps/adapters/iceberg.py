@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.functions import lit
 
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, stored_definition
-from airflow_cdc.sinks.iceberg.row_delta import RowDelta
-from airflow_cdc.sinks.iceberg.snapshots import row_count
+from airflow_cdc.sinks.iceberg.snapshots import row_count, stamp_and_summary
 from airflow_cdc.spark_apps.adapters import iceberg_fit, iceberg_merge, iceberg_schema
+from airflow_cdc.spark_apps.adapters.iceberg_small import IcebergSmallCommit
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.ports import Stage
@@ -36,7 +35,11 @@ class IcebergWriter:
 
     def stamped(self, identifier: tuple[str, str], mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
         """See ports.StageWriter."""
-        return self._lake.stamp_or_mirror(*identifier, mirror), self._lake.stamped_summary(*identifier)
+        return stamp_and_summary(self._lake.table(*identifier).metadata, mirror)
+
+    def open_table(self, identifier: tuple[str, str]) -> IcebergSmallCommit:
+        """See ports.CommitsFew."""
+        return IcebergSmallCommit(self._lake, identifier, self._lake.table(*identifier))
 
     def stamp(self, stage: Stage) -> Stamp | None:
         """See ports.StageWriter."""
@@ -84,11 +87,6 @@ class IcebergWriter:
         """See ports.StageWriter."""
         iceberg_merge.write_by_key(self._name(stage), table, net, summary, emptied=emptied, small=small)
 
-    def few_changes(self, stage: Stage, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> bool:
-        """See ports.StageWriter."""
-        delta = RowDelta(keys, rows, summary)
-        return delta.write(self._lake.catalog, stage.identifier, self._lake.table(*stage.identifier))
-
     def images(
         self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
     ) -> None:
@@ -117,8 +115,9 @@ class IcebergWriter:
             self.nothing(spark, stage, {})
         return self.version(stage)
 
-    def at(self, stage: Stage, version: int) -> str:
+    def at(self, spark: SparkSession, stage: Stage, version: int) -> str:
         """See ports.StageWriter."""
+        del spark  # every session has the catalog
         return f"{self._name(stage)} VERSION AS OF {version}"
 
     def version(self, stage: Stage) -> int:

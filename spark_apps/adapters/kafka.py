@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
-from airflow_cdc.transports.kafka.wire import read_range
+from airflow_cdc.transports.kafka.wire import read_few
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,9 +40,9 @@ class KafkaTopics:
         """See `read_topics`."""
         return read_topics(spark, self.transport.endpoint, ranges)
 
-    def records(self, topic: str, bounds: Bounds) -> Sequence[TopicRecord]:
+    def few(self, topic: str, bounds: Bounds, most_bytes: int) -> Sequence[TopicRecord] | None:
         """See ports.TopicReader."""
-        return read_range(self.transport.endpoint, topic, bounds)
+        return read_few(self.transport.endpoint, topic, nonempty({topic: bounds}).get(topic, {}), most_bytes)
 
 
 def count(ranges: Ranges) -> int:

@@ -51,7 +51,8 @@ class MySqlReader(MySqlRows, MySqlLog):
 def source_defaults(source: BinlogSource[Any], tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
     """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
 
-    So the text 'NULL' or 'CURRENT_TIMESTAMP' is not mistaken for the keyword. MariaDB adds the quotes itself.
+    So the text 'NULL' or 'CURRENT_TIMESTAMP' is not mistaken for the keyword. MariaDB adds the quotes itself, and writes
+    NULL for a nullable column without a default.
     """
     query = (
         "SELECT COLUMN_NAME AS name, COLUMN_DEFAULT AS value, EXTRA AS extra, DATA_TYPE AS data_type"
@@ -70,5 +71,7 @@ def _default(row: Mapping[str, Any], *, quoted: bool) -> str | None:
     if row["value"] is None:
         return None
     text = row["value"].decode() if isinstance(row["value"], bytes) else str(row["value"])
+    if quoted and text.upper() == "NULL":
+        return None
     clock = str(row["data_type"]).lower() in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
     return text if quoted or clock or "DEFAULT_GENERATED" in str(row["extra"]).upper() else f"'{text}'"

@@ -37,19 +37,10 @@ from airflow_cdc.decisions.apply.start import (
     plan_ddl,
     plan_start,
 )
-from airflow_cdc.spark_apps.apply import changes, counts, few, schema_values
+from airflow_cdc.spark_apps.apply import changes, counts, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.ports import (
-    DeadLetters,
-    DecodesFew,
-    EventDecoder,
-    ReadDdl,
-    ReadRanges,
-    ReadRecords,
-    SourceLog,
-    StageWriter,
-)
+from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadFew, ReadRanges, SourceLog, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -72,10 +63,12 @@ class ApplyContext:
     Attributes:
         epochs: of the control table; a stage whose stamp is not of its table's epoch is refused (INV 1, 2).
         topics: the topics as they were when `upto` was taken.
-        records: reads few records without Spark; None: all are read by Spark.
+        few: reads few records in memory; None: every batch is left to Spark.
         threads: how many tables are merged in parallel.
         max_dead_letters: more bad records than this in one table's batch mean that the whole batch is decoded wrongly;
             more rows than this with characters that the connector reads wrongly must be reported to a person.
+        write_behind: whether a batch that ends inside a range that the connector repeats is written (INV 18). It must
+            not be published, so writing it makes sense only in a stage that a later batch continues.
     """
 
     spark: SparkSession
@@ -87,9 +80,10 @@ class ApplyContext:
     topics: Mapping[str, TopicState]
     read: ReadRanges
     read_ddl: ReadDdl
-    records: ReadRecords | None = None
+    few: ReadFew | None = None
     threads: int = 4
     max_dead_letters: int = 1_000
+    write_behind: bool = True
 
 
 S_co = TypeVar("S_co", bound=Stage, covariant=True)
@@ -166,10 +160,20 @@ def start_of(
     mirror: Stamp | None = None,
 ) -> Start:
     """Plan what to read for any table of the sink, such as a target that has no stage yet; see find_start."""
+    return start_from(ctx, table, *ctx.writer.stamped(identifier, mirror), upto)
+
+
+def start_from(
+    ctx: ApplyContext,
+    table: Table,
+    stamp: Stamp | None,
+    summary: Mapping[str, str],
+    upto: Mapping[str, Mapping[int, int]],
+) -> Start:
+    """Plan what to read for a table with this stamp, of a commit with this summary; see find_start."""
     routing = ctx.events.routing
     routing.check_table(table)
     topic = routing.topic_of(table.full_name)
-    stamp, summary = ctx.writer.stamped(identifier, mirror)
     changes_of = routing.ddl_topic or ""
     ddl = plan_ddl(stamp, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
     state, ends = ctx.topics.get(topic), upto.get(topic, {})
@@ -194,30 +198,34 @@ def apply_table(
     start = find_start(ctx, target, upto)
     if start.current and not always_stamp and target.table_id in {None, start.applied.table_id}:
         return _result(ctx, target, start, counts.Counts(), began)
+    start = judged(ctx, start, target.table_id, ctx.writer.definition(target.stage, start.fingerprint))
+    session = sibling(ctx.spark, SMALL_BATCH)
+    if start.empty:
+        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
+    if start.unproven:
+        check_same_topic(start, _earlier(ctx, session, start))
+    done = _apply_events(ctx, target, start, _decoded(ctx, session, start))
+    return _result(ctx, target, start, began=began, **done)
+
+
+def judged(ctx: ApplyContext, start: Start, table_id: str | None, stored: Table | None) -> Start:
+    """The start with the judgement of the DDL since its stamp. Raises what decisions.apply.start.check_ddl raises."""
     statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
     if statements and start.ddl.before:
         check_same_ddl(start, ctx.read_ddl(start.ddl.topic, start.ddl.before))
-    stored = ctx.writer.definition(target.stage, start.fingerprint)
-    start = check_ddl(
+    return check_ddl(
         start,
         statements,
-        target.table_id,
+        table_id,
         stored,
         covered=ctx.log.covered(start.watermark),
         judge=ctx.log.judge_ddl,
         truncates_seen=ctx.events.routing.truncates_seen,
     )
-    if start.empty:
-        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, target, start))
-    if start.unproven:
-        check_same_topic(start, _earlier(ctx, sibling(ctx.spark, SMALL_BATCH), start))
-    done = _apply_events(ctx, target, start)
-    return _result(ctx, target, start, began=began, **done)
 
 
-def _apply_nothing(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start) -> Result:
+def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget[Stage], start: Start) -> Result:
     """A batch without events: the columns as they are now, and the stamp."""
-    session = sibling(ctx.spark, SMALL_BATCH)
     check_made_anew(start, 0)
     fit = ctx.writer.fit(session, target.stage, start, target.defaults)
     schema_values.check_never_null(ctx.writer.rows(session, target.stage), start.table, fit)
@@ -230,8 +238,13 @@ def _columns(fit: SchemaChange) -> Result:
 
 
 def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFrame:
+    """The batch, decoded once and kept for the count, the dead letters and the writes.
+
+    A local checkpoint, not a cache, so that later plans do not carry the large plan of the decoding along.
+    """
     raw = ctx.read(session, {start.topic: start.ranges})
-    return ctx.events.decode(raw, start.decoded_as, SIDES if start.table.keyless else ("after",))
+    needed = SIDES if start.table.keyless else ("after",)
+    return ctx.events.decode(raw, start.decoded_as, needed).localCheckpoint(eager=False)
 
 
 def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
@@ -246,54 +259,33 @@ def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int
     return by_partition
 
 
-def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start) -> Result:
+def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, decoded: DataFrame) -> Result:
     covered = ctx.log.covered(start.watermark)
-    in_memory = _in_memory(ctx, start, covered)
-    if in_memory is not None and (done := _apply_few(ctx, target, start, in_memory)) is not None:
-        return done
-    # Decoded once and kept for the count, the dead letters and the writes. A local checkpoint, not a cache, so that
-    # later plans do not carry the large plan of the decoding along.
-    decoded = _decoded(ctx, sibling(ctx.spark, SMALL_BATCH), start).localCheckpoint(eager=False)
     counted = counts.count(decoded, covered, start.table)
-    fit = _fitted(ctx, target, start, counted)
+    check_counted(ctx, start, counted, target.defaults)
+    if not ctx.write_behind and is_behind(start.applied.last, counted.last):
+        return {"counted": counted, "skipped": True}
+    fit = ctx.writer.fit(decoded.sparkSession, target.stage, start, target.defaults)
     if counted.bad:
         _keep_bad(ctx, start, decoded, counted)
-    batch = _Batch(target.stage, start, covered, _after(start, counted), counted, fit)
+    batch = _Batch(target.stage, start, covered, applied_after(start, counted), counted, fit)
     repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
     return {"counted": counted, **_columns(fit), "repeats": repeats}
 
 
-def _fitted(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, counted: counts.Counts) -> SchemaChange:
-    """Raise for a batch that must not be applied; give the stage its columns."""
+def check_counted(
+    ctx: ApplyContext, start: Start, counted: counts.Counts, defaults: Mapping[str, str | None] | None
+) -> None:
+    """Raise for a batch that must not be applied. Nothing has been written yet."""
     counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
-    counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, target.defaults or {}))
+    counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, defaults or {}))
     check_made_anew(start, counted.truncates)
-    return ctx.writer.fit(ctx.spark, target.stage, start, target.defaults)
 
 
-def _after(start: Start, counted: counts.Counts) -> Applied:
-    """What the batch's commit records."""
+def applied_after(start: Start, counted: counts.Counts) -> Applied:
+    """What the commit of a counted batch records; its highest changes (keyless tables) are still those before it."""
     last = {**start.applied.last, **counted.last}
     return replace(start.applied, last=last, snapshots=start.applied.snapshots + counted.snapshots_begun)
-
-
-def _in_memory(ctx: ApplyContext, start: Start, covered: Covered) -> few.Few | None:
-    """A batch of few plain records, netted; None for any other, which is left to Spark's jobs."""
-    if not few.is_few(start):
-        return None
-    decoder = ctx.events.plain(start.table) if isinstance(ctx.events, DecodesFew) else None
-    if decoder is not None and ctx.records is not None:
-        return few.read(decoder, ctx.records(start.topic, start.ranges), start, covered)
-    return few.collect(_decoded(ctx, sibling(ctx.spark, few.SETTINGS), start), covered)
-
-
-def _apply_few(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, batch: few.Few) -> Result | None:
-    """Write the batch in one commit; None if the sink can do that by Spark's jobs only."""
-    fit = _fitted(ctx, target, start, batch.counted)
-    summary = start.summary(_after(start, batch.counted))
-    if not ctx.writer.few_changes(target.stage, batch.keys, batch.rows, summary):
-        return None
-    return {"counted": batch.counted, **_columns(fit), "repeats": 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -416,7 +408,7 @@ def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame, counted: coun
         meta("partition").alias("partition"),
         meta("offset").alias("offset"),
         meta("bad").alias("reason"),
-    )
+    ).dropDuplicates(["partition", "offset"])
     raw = ctx.read(decoded.sparkSession, {start.topic: start.ranges}).where(fn.col("topic") == start.topic)
     rows = raw.join(fn.broadcast(which), ["partition", "offset"]).select(
         "topic",
@@ -440,24 +432,32 @@ def _result(
     **extra: Any,
 ) -> Result:
     """The batch's result, after checking that the stage's head carries the stamp this batch ends with."""
-    known = counted or counts.Counts()
+    known, skipped = counted or counts.Counts(), extra.pop("skipped", False)
     stamp = ctx.writer.stamp(target.stage)
     read = TopicOffsets.after(start.topic_id, start.ranges)
     stamped = None if stamp is None else stamp.offsets.get(start.topic)
-    if not start.empty and (stamped is None or stamped.next != read.next):
+    if not skipped and not start.empty and (stamped is None or stamped.next != read.next):
         written = None if stamped is None else stamped.to_json()
         raise SinkError(
             f"the commit does not carry its stamp: {json.dumps(written)} instead of {json.dumps(read.to_json())}",
             where=f"table {start.table.full_name}",
             todo="Nothing was published; run the job again.",
         )
-    result = {"repeats": 0, "added": [], "widened": [], **known.to_json(), **extra}
+    return result_of(start, known, ctx.writer.version(target.stage), began, **extra)
+
+
+def result_of(start: Start, counted: counts.Counts, version: int | None, began: float, **extra: Any) -> Result:
+    """The result of a table's batch; `version` None: nothing was written."""
     return {
-        **result,
+        "repeats": 0,
+        "added": [],
+        "widened": [],
+        **counted.to_json(),
+        **extra,
         "table": start.table.full_name,
         "topic": start.topic,
-        "offsets": read.to_json()["partitions"],
-        "snapshot_id": ctx.writer.version(target.stage),
-        "behind": is_behind(start.applied.last, known.last),
+        "offsets": TopicOffsets.after(start.topic_id, start.ranges).to_json()["partitions"],
+        "snapshot_id": version,
+        "behind": is_behind(start.applied.last, counted.last),
         "seconds": round(time.monotonic() - began, 3),
     }

@@ -13,7 +13,7 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from airflow_cdc.decisions.apply.start import Highest
-from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE, meta
+from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, IN_RECORD, READ, TOMBSTONE, TRUNCATE, UPDATE, meta
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ def without_covered_tombstones(decoded: DataFrame, covered: Covered) -> DataFram
     A connector that resumes before W sends, for a key deleted and created again before W, both the delete and the
     create. Both are in the snapshot; the tombstone between them would delete the row that the snapshot holds.
     """
-    in_order = Window.partitionBy("key").orderBy(meta("partition"), meta("offset"))
+    in_order = Window.partitionBy("key").orderBy(meta("partition"), meta("offset"), *IN_RECORD)
     delete_before = fn.lag(is_covered(covered) & (meta("op") == DELETE)).over(in_order)
     follows = (meta("op") == TOMBSTONE) & fn.coalesce(delete_before, fn.lit(False))
     return decoded.withColumn("cdc_covered", follows).where(~fn.col("cdc_covered")).drop("cdc_covered")
@@ -101,7 +101,7 @@ def net_changes(events: DataFrame, partitions: int = 1) -> DataFrame:
     events are in several of the topic's `partitions`, so their order is unknown (INV 33).
     """
     key = Window.partitionBy("key")
-    last = key.orderBy(meta("partition").desc(), meta("offset").desc())
+    last = key.orderBy(meta("partition").desc(), meta("offset").desc(), *map(fn.desc, IN_RECORD))
     many = fn.min(meta("partition")).over(key) < fn.max(meta("partition")).over(key)
     marked = events.select(
         "key",

@@ -1,13 +1,15 @@
-"""A batch of few records with nothing unusual in it: netted in memory, decoded there or by one Spark job.
+"""A batch of few records with nothing unusual in it: netted in memory and written in one commit, without Spark's jobs.
 
-Counting, netting and writing such a batch by Spark jobs costs a second of processor time for each table, nearly all of
-it for plans. Anything else than creates, updates and deletes after the watermark that can all be read is left to the
-jobs (`counts.count`, `changes.net_changes`), which say what is wrong with it.
+Counting, netting and writing such a batch by Spark costs a second of processor time for each table, nearly all of it for
+plans. Anything else than creates, updates and deletes after the watermark that can all be read, of a table whose
+definition stays as it is, is left to the jobs (apply/batch.py), which also say what is wrong with it. Nothing is written
+before that is decided.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,9 +18,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_cdc.decisions.apply.schema_change import SchemaChange
+from airflow_cdc.decisions.apply.start import is_behind
+from airflow_cdc.spark_apps.apply.batch import Result, applied_after, check_counted, judged, result_of
 from airflow_cdc.spark_apps.apply.counts import Counts, read_change
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, TOMBSTONE, UPDATE
-from airflow_cdc.spark_apps.driver.session import SMALL_BATCH
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.ports import DecodesFew, SmallCommit
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -28,12 +34,14 @@ if TYPE_CHECKING:
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Column
     from airflow_cdc.decisions.apply.start import LastChange, Start
+    from airflow_cdc.spark_apps.apply.batch import ApplyContext
     from airflow_cdc.spark_apps.ports import PlainDecoder
 
 log = logging.getLogger("airflow_cdc.apply")
 
-# More records cost less decoded by generated code than by plans that are interpreted.
+# More records or bytes than this are worth Spark's plans.
 FEW: Final = 5_000
+MOST_BYTES: Final = 16 << 20
 SETTINGS: Final[Mapping[str, str]] = {
     **SMALL_BATCH,
     "spark.sql.codegen.wholeStage": "false",
@@ -43,6 +51,7 @@ SETTINGS: Final[Mapping[str, str]] = {
 Change = tuple[int, str, "LastChange | None", bool]
 _USUAL = (CREATE, UPDATE, DELETE, TOMBSTONE)
 _FIELDS = ("partition", "offset", "op", "origin", "place", "log", "transaction", "ts_ms", "snapshot", "defaulted")
+_IN_ORDER = ("partition", "offset", "log_n", "pos", "row")  # as record.IN_RECORD orders the changes of a record
 _TROUBLE = "cdc.bad IS NOT NULL OR cdc.unknown IS NOT NULL OR cdc.other_table IS NOT NULL"
 
 
@@ -55,11 +64,53 @@ class Few:
     rows: pa.Table
 
 
-def is_few(start: Start) -> bool:
-    """Whether the batch is small enough, and of a table with a key whose old rows stay as they are."""
-    change, offsets = start.change, sum(end - begin for begin, end in start.ranges.values())
-    quiet = change is None or not (change.filled or change.never_null or change.dropped)
-    return quiet and not start.table.keyless and offsets <= FEW
+def apply_few(
+    ctx: ApplyContext,
+    opened: SmallCommit,
+    start: Start,
+    table_id: str | None,
+    defaults: Mapping[str, str | None] | None,
+) -> Result | None:
+    """Apply a batch to a table itself in one commit; None if it is left to Spark's jobs, and nothing was written.
+
+    `start` is of the table as `opened`. The result is that of batch.apply_table; a batch that is `behind` is not written
+    (INV 18). Raises what apply_table raises for a batch that must not be applied, and StaleHeadError if the table has
+    changed since it was opened.
+    """
+    began = time.monotonic()
+    if ctx.few is None or not _is_few(start) or not opened.takes(start.table):
+        return None
+    start = judged(ctx, start, table_id, opened.definition(start.fingerprint))
+    if start.change is None or start.change != SchemaChange():
+        return None
+    records = ctx.few(start.topic, start.ranges, MOST_BYTES)
+    batch = None if records is None else _netted(ctx, records, start)
+    if batch is None:
+        return None
+    check_counted(ctx, start, batch.counted, defaults)
+    columns = {"added": [], "widened": [], "dropped": []}
+    if is_behind(start.applied.last, batch.counted.last):
+        return result_of(start, batch.counted, None, began, **columns)
+    summary = start.summary(applied_after(start, batch.counted))
+    version = opened.write(start.table, batch.keys, batch.rows, summary)
+    return None if version is None else result_of(start, batch.counted, version, began, **columns)
+
+
+def _is_few(start: Start) -> bool:
+    """Whether the batch is small enough, and of a table with a key and a topic that is surely its own."""
+    return not start.table.keyless and not start.unproven and 0 < offsets_of(start) <= FEW
+
+
+def offsets_of(start: Start) -> int:
+    """How many offsets the batch spans: its records, and marks of transactions."""
+    return sum(end - begin for begin, end in start.ranges.values())
+
+
+def _netted(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> Few | None:
+    covered = ctx.log.covered(start.watermark)
+    decoder = ctx.events.plain(start.table) if isinstance(ctx.events, DecodesFew) else None
+    batch = None if decoder is None else read(decoder, records, start, covered)
+    return batch or _collected(_decoded(ctx, records, start), covered)
 
 
 def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, covered: Covered) -> Few | None:
@@ -73,7 +124,7 @@ def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, co
         newest = [batch[at] for at in last]
         keys = _columns(start.table.key_columns, [one.key for one in newest])
         rows = _columns(start.table.mirrored, [one.after for one in newest if one.after is not None])
-    except (ValueError, TypeError, LookupError, pa.ArrowException) as error:
+    except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException) as error:
         log.info("%s: decoded by Spark, as not all records are plain: %r", start.table.full_name, error)
         return None
     changes = [(one.partition, one.op, one.change, one.defaulted) for one in batch]
@@ -94,6 +145,16 @@ def _arrow_type(text: str) -> pa.DataType:
     return _ARROW[text]
 
 
+# record.RAW_SCHEMA
+_RAW: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+    ]
+)
 _ARROW: Final[Mapping[str, pa.DataType]] = {
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -107,11 +168,21 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
 }
 
 
-def collect(decoded: DataFrame, covered: Covered) -> Few | None:
+def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> DataFrame:
+    rows = [(start.topic, one.partition, one.offset, one.key, one.value) for one in records]
+    columns = zip(*rows, strict=True) if rows else ([] for _ in _RAW)
+    raw = pa.Table.from_arrays([pa.array(each, one.type) for each, one in zip(columns, _RAW, strict=True)], schema=_RAW)
+    session = sibling(ctx.spark, SETTINGS)
+    return ctx.events.decode(session.createDataFrame(raw), start.decoded_as, ("after",))
+
+
+def _collected(decoded: DataFrame, covered: Covered) -> Few | None:
     """The batch decoded by one Spark job and netted in memory; None if anything in it is unusual."""
     meta = (f"cdc.`{name}` AS `{name}`" for name in _FIELDS)
-    records = decoded.selectExpr(*meta, f"{_TROUBLE} AS trouble", "key", "after").toArrow()
-    records = records.sort_by([("partition", "ascending"), ("offset", "ascending")])
+    order = ("cdc.log.n AS log_n", "cdc.place.pos AS pos", "cdc.place.row AS row")
+    records = decoded.selectExpr(*meta, *order, f"{_TROUBLE} AS trouble", "key", "after").toArrow()
+    order_by = [(name, "ascending") for name in _IN_ORDER]
+    records = records.take(pc.sort_indices(records.select(_IN_ORDER), order_by, null_placement="at_start"))
     ops: list[str] = records.column("op").to_pylist()
     usual = all(op in _USUAL for op in ops) and not pc.any(records.column("trouble")).as_py()
     if not usual or any(records.column("snapshot").to_pylist()):

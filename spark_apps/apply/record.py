@@ -1,8 +1,8 @@
 """The neutral record: one decoded event of one table, independent of the connector.
 
-A decoder (ports.EventDecoder) turns each raw record (RAW_SCHEMA) into a row:
+A decoder (ports.EventDecoder) turns each change in a raw record (RAW_SCHEMA) into a row:
     cdc: struct of
-        topic, partition, offset: where the record is.
+        topic, partition, offset: where the record is; several rows where it holds several changes, which IN_RECORD orders.
         op: c, u, d, r (a row of the connector's own snapshot), t (truncate) or tombstone.
         origin: the server whose numbering orders the change; NULL where the record has no place in the log.
         place: struct(n, pos, row): the change's place within its origin.
@@ -34,6 +34,8 @@ CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE = "c", "u", "d", "r", "t", "to
 OPS = (CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE)
 SIDES = ("before", "after")
 SNAPSHOT_BEGINS, SNAPSHOT_GOES_ON = "first", "later"
+# the order of the changes of one record
+IN_RECORD = ("cdc.log.n", "cdc.place.pos", "cdc.place.row")
 
 
 def meta(name: str) -> Column:

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.dead_letter import DeadLetter
@@ -44,9 +45,11 @@ def replay(
         return ()
     session = sibling(ctx.spark, SMALL_BATCH)
     decoded = ctx.events.decode(as_records(session, letters, start.topic), target.table)
-    readable = decoded.where(meta("bad").isNull() & meta("other_table").isNull()).select("key", "cdc.offset").persist()
+    whole = fn.max(meta("bad")).over(Window.partitionBy(meta("offset"))).isNull()  # every change of the record
+    marked = decoded.where(meta("other_table").isNull()).select("key", "cdc.offset", whole.alias("whole"))
+    readable = marked.where("whole").persist()
     try:
-        right = tuple(letters[row["offset"]] for row in readable.select("offset").collect())
+        right = tuple(letters[row["offset"]] for row in readable.select("offset").distinct().collect())
         if right:
             keys = readable.select("key.*").distinct()
             texts = [row[0] for row in keys.selectExpr(key_text(target.table)).collect()]

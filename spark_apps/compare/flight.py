@@ -28,6 +28,7 @@ from airflow_cdc.decisions.compare.verdict import Rows
 from airflow_cdc.spark_apps.compare.scan import Reached, Subject
 from airflow_cdc.spark_apps.compare.tail import (
     FACTS,
+    IN_TOPIC,
     KEY,
     Topic,
     event_rows,
@@ -158,10 +159,10 @@ class _Spilled:
     def _flight(self, number: int, only: Collection[str] | None) -> Flight:
         """One part. Events without a readable key are in every flight, because they may concern any key."""
         rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
-        often = (row for row in rows if row[_NUMBER] > EVENTS_OF_KEY and row[FACTS]["other_table"] is None)
-        hot = {row[KEY] for row in often if row[KEY] is not None}
-        wanted = rows if only is None else [row for row in rows if row[KEY] is None or row[KEY] in only]
-        events = chain(self.earlier, own_events(self.topic.table, wanted))
+        often = [row for row in rows if row[-1] > EVENTS_OF_KEY]
+        hot = {row[KEY] for row in often if row[KEY] is not None and row[FACTS]["other_table"] is None}
+        wanted = rows if only is None else [row for row in rows if row[1] is None or row[1] in only]
+        events = chain(self.earlier, own_events(wanted))
         tail = Tail.of(events, self.start, self.passed)
         return Flight(tail, partial(self.sink_rows, number), tuple(sorted(hot)))
 
@@ -180,7 +181,7 @@ class _Spilled:
         ranges = {p: (self.start.get(p, 0), end) for p, end in stop.items()}
         rows, key, facts = event_rows(self.session, self.topic, ranges), fn.col(quote_ident(KEY)), quote_ident(FACTS)
         part = fn.when(key.isNotNull(), fn.pmod(fn.xxhash64(key), fn.lit(self.parts)))
-        order = Window.partitionBy(quote_ident(_PART), key).orderBy(f"{facts}.partition", f"{facts}.offset")
+        order = Window.partitionBy(quote_ident(_PART), key).orderBy(*(f"{facts}.{name}" for name in IN_TOPIC))
         numbered = rows.withColumn(_PART, part).repartition(quote_ident(_PART))
         numbered = numbered.withColumn(_NUMBER, fn.row_number().over(order))
         return numbered.where(f"{quote_ident(_NUMBER)} <= {EVENTS_OF_KEY + 1}")

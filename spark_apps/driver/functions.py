@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _DECIMAL_DIGITS = 65  # MySQL's DECIMAL has no more
+_DOUBLE_DIGITS = 18  # Java before 19 prints no more of a DOUBLE
 
 
 def register_functions(spark: SparkSession) -> None:
@@ -104,7 +105,8 @@ def json_number(text: str) -> int | float | _Exact:
     """A JSON number with a point or an exponent, by its value. Raises ValueError if it is too large for a double.
 
     MySQL prints a DOUBLE in its shortest form. Debezium prints all digits of its binary value where Java would write
-    an exponent: 0.00001 arrives as 0.0000100000000000000008180305391403130954586… Any other digits are a DECIMAL's.
+    an exponent: 0.00001 arrives as 0.0000100000000000000008180305391403130954586… Canal prints a DOUBLE as Java does,
+    which before Java 19 is not always the shortest form: 4.9E-324. Any other digits are a DECIMAL's.
     """
     double = float(text) + 0.0
     if not math.isfinite(double):
@@ -117,7 +119,8 @@ def json_number(text: str) -> int | float | _Exact:
     if number == number.to_integral_value():
         # MySQL writes an exponent only for a DOUBLE, where 1e23 is the shortest text and not the exact value
         return _by_size(int(double) if "e" in text.lower() else int(number))
-    if number in (Decimal(double), Decimal(repr(double))):
+    of_java = "E" in text and len(number.as_tuple().digits) <= _DOUBLE_DIGITS
+    if of_java or number in (Decimal(double), Decimal(repr(double))):
         return double
     return _Exact(f"{number:f}".rstrip("0"))
 

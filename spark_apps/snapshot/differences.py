@@ -49,7 +49,7 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     if table.keyless or not staged:
         return None
     version = writer.readable_version(tools.spark, reading.stage)
-    sink = SinkView(tools.spark, writer.at(reading.stage, version), version)
+    sink = SinkView(tools.spark, writer.at(tools.spark, reading.stage, version), version)
     with tools.reader.view(table, at=reading.watermark) as view:
         scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, staged), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.stamp import READ_EPOCH, ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
 from airflow_cdc.decisions.compare.chunk import Chunk, key_from_json, key_to_json
@@ -105,7 +105,7 @@ def write_group(
     writer: StageWriter, frame: DataFrame, reading: Reading[Stage], ledger: ChunkLedger, *, first: bool
 ) -> None:
     """One commit to the stage: the first replaces the base's rows, the last carries the stamp."""
-    stamp = reading.stamp.to_summary() if ledger.complete else {}
+    stamp = reading.stamp.to_summary() if ledger.complete else {READ_EPOCH: str(reading.stamp.epoch)}
     writer.snapshot(reading.stage, frame, ledger.to_summary() | stamp, first=first)
 
 

@@ -142,14 +142,17 @@ class Story:
             self.find("stuck", step, self.named(why), why)
 
     def gave_way(self, error: str) -> bool:
-        """Drop the column that a plan refuses, or leave out the table that is refused. False: nothing is named."""
+        """Drop the columns that a plan refuses, or leave out the tables that are refused. False: nothing is named.
+
+        All of them at once: every new declaration copies each table that is left.
+        """
         if self.drop_named(error):
             return True
-        culprit = self.named(error)
-        if culprit not in self.pipe.tables or len(self.pipe.tables) == 1:
+        culprits = [t for t in self.pipe.tables if mentions(error, f"{self.pipe.database}.{t}")]
+        if not culprits or len(culprits) == len(self.pipe.tables):
             return False
-        self.pipe.renewed(culprit)
-        self.note({"left out": culprit, "why": error})
+        self.pipe.renewed(culprits)
+        self.note({"left out": culprits, "why": error})
         self.pipe.resume()
         return True
 

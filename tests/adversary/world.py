@@ -19,8 +19,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 import stack
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import CdcError, DeadlineError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import close, connector, decide, hold, observe, publish, watermark
 from airflow_cdc.flows import reset_offset as offset
@@ -212,7 +213,9 @@ class Pipe:
             "key.converter.replace.null.with.default": "false",
             "value.converter.replace.null.with.default": "false",
             "heartbeat.interval.ms": "500",
-            "connect.keep.alive.interval.ms": "500",
+            # the clock of heartbeats while nothing comes; with less, a connector on a busy machine takes itself for cut off
+            # and may leave an offset that lists a transaction as done of which it sent a part
+            "connect.keep.alive.interval.ms": "5000",
             **self.modes,
         }
         self.servers.worker.call("PUT", f"/connectors/{name}/config", settings)
@@ -236,19 +239,24 @@ class Pipe:
     def drain(self) -> str:
         """Wait until the connector has committed an offset past all that the source has executed; "" or why it has not.
 
-        The server compares the sets.
+        The server compares the sets. However slow the machine is: the connector has stopped only if its offset stays.
         """
         with closing(self.connect()) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT @@global.gtid_executed")
             executed = cursor.fetchone()[0]
 
-            def past() -> str | None:
-                cursor.execute("SELECT GTID_SUBSET(%s, %s)", (executed, str(self._offset().get("gtids") or "")))
-                return "past" if cursor.fetchone()[0] else self.failure() or None
+            def past() -> str:
+                offset = self._offset()
+                cursor.execute("SELECT GTID_SUBSET(%s, %s)", (executed, str(offset.get("gtids") or "")))
+                if state := "past" if cursor.fetchone()[0] else self.failure():
+                    return state
+                raise NotYet(str({**offset, "ts_sec": None}))
 
             try:
-                state = wait_until(past, timeout=DRAIN_SECONDS, what="the connector to read everything")
-            except stack.StackError as error:
+                state = poll_while_moving(
+                    past, standstill=DRAIN_SECONDS, interval=0.2, what="the connector to read everything"
+                )
+            except DeadlineError as error:
                 return str(error)
         return "" if state == "past" else state
 
@@ -355,10 +363,10 @@ class Pipe:
         """A table's name without the database."""
         return name.removeprefix(f"{self.database}.")
 
-    def renewed(self, without: str) -> Pipe:
-        """The same database and connector, declared as a new pipeline without a table."""
+    def renewed(self, without: Sequence[str]) -> Pipe:
+        """The same database and connector, declared as a new pipeline without these tables."""
         self.generation += 1
-        self.tables.remove(without)
+        self.tables = [table for table in self.tables if table not in without]
         return self
 
 

@@ -177,7 +177,7 @@ def compared(scene: Scene, events: Events) -> Outcome:
     """The scene compared while all these events come after its ends."""
     rig, table = scene.rig, scene.table
     topic = Topic(table, events.name, {0: 0}, MySqlLog(), Decoder(settings_for(table)), events.read)
-    sink = SinkView(rig.spark, rig.tools().writer.at(scene.stage, scene.head), scene.head)
+    sink = SinkView(rig.spark, rig.tools().writer.at(rig.spark, scene.stage, scene.head), scene.head)
     begun = Reached(rig.source.position(), {events.name: {0: 0}})
     subject = Subject(table, sink, topic, {0: 0}, begun.position, ROWS)
     now = Reached(begun.position, {events.name: {0: events.count}})

@@ -47,6 +47,7 @@ class Measured:
         began = time.monotonic()
         answer = act()
         self.steps[name] = round(time.monotonic() - began, 2)
+        print(f"{self.tables} tables: {name} {self.steps[name]} s", file=sys.stderr, flush=True)
         return answer
 
     @property

@@ -83,6 +83,12 @@ def opened(spec: Mapping[str, Any]) -> ControlStore:
         from tests.contract.lakes import lake_in
 
         return IcebergControlStore(lake_in(Path(spec["folder"])))
+    if "search" in spec:
+        from airflow_cdc.sinks.opensearch.client import SearchSink
+        from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
+        from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
+
+        return OpenSearchControlStore(SearchSink(OpenSearchEndpoint(spec["search"])))
     from airflow_cdc.controls.sql.store import SqlControlStore
 
     return SqlControlStore(SqlEndpoint(**spec))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -27,8 +28,9 @@ pipelines:
 class Installed:
     """A virtual environment with the wheel, and an Airflow home of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.bin, self.home = folder / "venv" / "bin", folder / "home"
+    def __init__(self, folder: Path, venv: Path) -> None:
+        self.bin, self.home = venv / "bin", folder / "home"
+        self.constraints = ROOT / "constraints.txt"
         self.home.mkdir()
         (self.home / "dags").mkdir()
         (self.home / "pipelines.yaml").write_text(REGISTRY)
@@ -56,15 +58,31 @@ def build(project: Path, folder: Path) -> Path:
     return wheel
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Build the wheel, install it with the pinned constraints, and create Airflow's database."""
-    folder = tmp_path_factory.mktemp("wheel")
+def pinned(folder: Path) -> Installed:
+    """A new environment with the wheel."""
     wheel = build(ROOT, folder / "dist")
     venv.create(folder / "venv", with_pip=True)
-    made = Installed(folder)
-    got = made.run("pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), str(wheel))
+    made = Installed(folder, folder / "venv")
+    got = made.run("pip", "install", "--quiet", "--constraint", str(made.constraints), str(wheel))
     assert got.returncode == 0, got.stderr[-3000:]
+    return made
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """The environment named by CDC_WHEEL_VENV (`make airflow-matrix`), or one with the wheel and the pinned constraints.
+
+    Airflow's database is created.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    if ready := os.environ.get("CDC_WHEEL_VENV"):
+        made = Installed(folder, Path(ready))
+        made.constraints = folder / "as-it-is.txt"
+        made.constraints.write_text(
+            "\n".join(re.findall(r"^[\w.-]+==.*$", made.run("pip", "freeze").stdout, re.MULTILINE))
+        )
+    else:
+        made = pinned(folder)
     assert made.run("airflow", "cdc", "init", "--stub", str(made.home / "dags")).returncode == 0
     assert made.run("airflow", "db", "migrate").returncode == 0
     return made
@@ -129,9 +147,7 @@ def test_another_distribution_adds_a_kind_of_source(installed: Installed, tmp_pa
     assert "Write 'mysql'" in before.stdout + before.stderr
 
     wheel = build(EXAMPLE, tmp_path)
-    got = installed.run(
-        "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), "pytest", str(wheel)
-    )
+    got = installed.run("pip", "install", "--quiet", "--constraint", str(installed.constraints), "pytest", str(wheel))
     assert got.returncode == 0, got.stderr[-3000:]
     after = installed.run(*listed)
     assert after.returncode == 0, after.stderr[-2000:]

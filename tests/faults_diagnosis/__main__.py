@@ -14,8 +14,16 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from stack.versions import MARIADB, mysql_series
-from tests.faults_diagnosis import cases_connector, cases_postgres, cases_sink, cases_source, postgres
+from stack.versions import MARIADB, MYSQL_DEFAULT, mysql_series
+from tests.faults_diagnosis import (
+    cases_connector,
+    cases_flink,
+    cases_postgres,
+    cases_sink,
+    cases_source,
+    flink,
+    postgres,
+)
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import Subject
 from tests.faults_diagnosis.verdict import MATCH, NOT_APPLIED, REFUSED, after_recovery
@@ -33,16 +41,23 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument(
         "--source", choices=("mysql", "postgres"), default="mysql", help="whose faults (STACK_MYSQL: which)"
     )
+    parser.add_argument(
+        "--connector", choices=("debezium", "flink"), default="debezium", help="whose faults; flink: of MySQL 8.0 alone"
+    )
     arguments = parser.parse_args(words)
-    wanted, of_postgres = arguments.cases, arguments.source == "postgres"
-    there = list(cases_postgres.CASES) if of_postgres else existing()
+    wanted, of_postgres, of_flink = arguments.cases, arguments.source == "postgres", arguments.connector == "flink"
+    if of_flink and (of_postgres or mysql_series() != MYSQL_DEFAULT):
+        parser.error(f"Flink CDC is tested on MySQL {MYSQL_DEFAULT} alone")
+    there = list(cases_flink.CASES) if of_flink else list(cases_postgres.CASES) if of_postgres else existing()
     if unknown := sorted(set(wanted) - {case.name for case in there}):
         parser.error(f"there is no case {unknown[0]}")
     chosen = [case for case in there if not wanted or case.name in wanted]
     with tempfile.TemporaryDirectory(prefix="cdc-faults-") as made:
         folder = Path(made)
         servers = {*(case.server for case in chosen), *(server for case in chosen for server in case.beside)}
-        opened = postgres.started(folder, servers) if of_postgres else started(folder)
+        opened = (
+            postgres.started(folder, servers) if of_postgres else flink.started(folder) if of_flink else started(folder)
+        )
         with opened as world:
             results = run(world, chosen)
     Console(width=200).print(as_table(results))
@@ -108,7 +123,7 @@ def right(row: dict[str, Any]) -> bool:
 
 def clean_up(case: Case, subject: Subject) -> None:
     """The connector goes, and the servers are as before; a connector that is gone already is no matter."""
-    for step in (*((case.undo,) if case.undo else ()), Subject.delete):
+    for step in (*((case.undo,) if case.undo else ()), lambda one: one.delete()):
         try:
             step(subject)
         except Exception as error:

@@ -133,6 +133,18 @@ def default_added(subject: Subject) -> None:
     subject.catch_up()
 
 
+def half_sent(subject: Subject) -> None:
+    """The offset that Debezium stores after it has read a transaction again from its begin (see test_half_sent.py)."""
+    subject.stop()
+    rows = ", ".join(f"({n}, 'of one transaction')" for n in range(80, 90))
+    subject.sql(f"INSERT INTO {subject.name}.{TABLES[0]} VALUES {rows}")
+    file, _ = subject.end()
+    begin = [row for row in subject.sql(f"SHOW BINLOG EVENTS IN '{file}'") if str(row[2]) == "Query"][-1]
+    inside = {"file": file, "pos": int(begin[1]), "gtids": subject.executed(), "event": 2, "row": 5}
+    subject.write(90)
+    subject.patch({"ts_sec": int(time.time()), "server_id": subject.offset().get("server_id"), **inside})
+
+
 def _set_password(subject: Subject, password: str) -> None:
     subject.sql(subject.dialect.password.format(plugin=subject.mysql.auth_plugin, password=password))
 
@@ -141,6 +153,15 @@ CASES = (
     Case("stopped", "somebody stopped the connector", "CONNECTOR_STOPPED", "gtid", lambda s: s.stop()),
     Case("offset_deleted", "the offset was deleted", "OFFSET_MISSING", "gtid", offset_deleted),
     Case("second_key", "an offset under a mistyped prefix", "OFFSET_AMBIGUOUS", "gtid", second_key),
+    Case(
+        "half_sent",
+        "stopped inside of a transaction that counts as done",
+        "TRANSACTION_HALF_SENT",
+        "gtid",
+        half_sent,
+        not_on_mariadb="its offset has no place of a first statement",
+        asked=False,
+    ),
     Case("history_deleted", "the schema history topic was deleted", "SCHEMA_HISTORY_MISSING", "gtid", history_deleted),
     Case("copy_cut_off", "stopped while copying", "SNAPSHOT_INTERRUPTED", "gtid", copy_cut_off, set_up=False),
     Case(
@@ -205,7 +226,6 @@ CASES = (
         "CONNECTOR_MISCONFIGURED",
         "gtid",
         default_added,
-        not_on_mariadb="recoveries of MariaDB are not made here",
     ),
     Case(
         "heals_itself",

@@ -350,6 +350,7 @@ CASES: tuple[Case, ...] = (
     _case("slot_moved_on", "the slot was moved past the offset", "LSN_BEFORE_SLOT", slot_moved_on, asked=False),
     _case("offset_old", "an offset from before the slot", "LSN_BEHIND_RESTART", offset_of_long_ago),
     _case("offset_ahead", "an offset beyond the end of the log", "LSN_AHEAD", offset_ahead),
+    _case("trusts_offset", "offset.mismatch.strategy=trust_offset", "CONNECTOR_MISCONFIGURED", _nothing, config={"offset.mismatch.strategy": "trust_offset"}),
     _case("publication_dropped", "the publication was dropped", "PUBLICATION_MISSING", publication_dropped, put_right=publication_made),
     _case("publication_dropped_15", "the publication was dropped", "PUBLICATION_MISSING", publication_dropped, put_right=publication_made, server="pg15"),
     _case("table_unpublished", "a table was taken out of the publication", "PUBLICATION_MISSING", table_unpublished, put_right=table_published),

@@ -8,7 +8,6 @@ from airflow_cdc.decisions.compare.leaves import IntegerLeaves
 from airflow_cdc.decisions.compare.nightly import Checked
 from airflow_cdc.flows.run import now_iso
 from airflow_cdc.sources.mysql.capabilities import Capability
-from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.process import end
 from tests.faults_diagnosis.case import Case
@@ -159,7 +158,6 @@ def rolled_back(subject: Subject) -> None:
     is tested beside the night.
     """
     table, end = f"{subject.name}.{TABLES[0]}", subject.stamp().offsets[subject.topic()]
-    source = MySqlSource(subject.world.source_endpoint(subject.server))
     checked = Checked(
         IntegerLeaves("id", 100),
         0,
@@ -172,7 +170,7 @@ def rolled_back(subject: Subject) -> None:
         "MATCH",
         now_iso(),
         "night",
-        source.xa(),
+        subject.source.xa(),
     )
     subject.control.check_done("night", table, checked.to_json(), {"verdict": "MATCH"})
     subject.sql("XA START 'x'", f"INSERT INTO {table} VALUES (90, 'ghost')", "XA END 'x'", "XA PREPARE 'x'")
@@ -288,7 +286,6 @@ CASES = (
         "XA_ROLLED_BACK",
         "gtid",
         rolled_back,
-        not_on_mariadb="its recoveries are not made there",
     ),
     Case("short_retention", "stopped, two hours of log left", "AT_RISK", "gtid", short_retention, long_retention),
     Case("cascade", "ON DELETE CASCADE", cascades, "gtid", cascade),

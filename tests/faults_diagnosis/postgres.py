@@ -183,9 +183,6 @@ class PostgresSubject(Subject):
 
     # transport and sink
 
-    def here(self) -> dict[str, Any] | None:
-        return self.source.position().to_json()
-
     def mismatch(self) -> str:
         """What differs between source and sink, by their libraries alone; "" if nothing does."""
         wrong = []

@@ -12,6 +12,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.text import root_cause
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
@@ -43,6 +44,11 @@ class Subject:
     config: dict[str, str] = field(default_factory=dict)
 
     @property
+    def not_recovered(self) -> str:
+        """Why no plan is carried out on such a pipeline; "": it is."""
+        return ""
+
+    @property
     def mysql(self) -> MySqlServer:
         return self.world.mysql(self.server)
 
@@ -53,6 +59,12 @@ class Subject:
     @property
     def dialect(self) -> Dialect:
         return dialect_of(self.mysql.version)
+
+    @property
+    def source(self) -> Any:
+        """The product's client of the server."""
+        make = MariaDbSource if self.version.mariadb else MySqlSource
+        return make(self.world.source_endpoint(self.server))
 
     @property
     def history_topic(self) -> str:
@@ -244,11 +256,10 @@ class Subject:
         }
         return Stamp(epoch, self.here(), ends)
 
-    def here(self) -> dict[str, Any] | None:
-        """The source's position now, as a stamp keeps it; None where the product does not read the source."""
-        if self.version.mariadb:
-            return None
-        return MySqlSource(self.world.source_endpoint(self.server)).position().to_json()
+    def here(self) -> dict[str, Any]:
+        """The source's position now, as a stamp keeps it."""
+        position: dict[str, Any] = self.source.position().to_json()
+        return position
 
     def fill_sink(self, stamp: Stamp | None) -> None:
         """A commit to every sink table of what the source holds now, with the stamp."""

@@ -24,8 +24,8 @@ def after_recovery(
     """
     if plan == REFUSED:
         return {"verdict": None, "verdict_reason": "nothing is done"}
-    if subject.version.mariadb:
-        return {"verdict": NOT_APPLIED, "verdict_reason": "recoveries of MariaDB are not made here: see make systems"}
+    if why := subject.not_recovered:
+        return {"verdict": NOT_APPLIED, "verdict_reason": why}
     own = recoverer.ask(request(subject, "recover", plan)) if plan != NOTHING else {}
     if put_right is not None:
         if "error" not in own:

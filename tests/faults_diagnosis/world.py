@@ -88,12 +88,7 @@ class World:
 
     def environment(self) -> dict[str, str]:
         """What the diagnosing process is started with: connections and the registry's path."""
-        made = {
-            "connect": connections.to_connect(self.connect.url),
-            "kafka": connections.to_kafka(self.bootstrap),
-            CATALOG: connections.to_lake(self.lake_properties),
-            **self.source_connections(),
-        }
+        made = {**self.own_connections(), **self.source_connections()}
         return {
             **os.environ,
             **connections.variables(made),
@@ -102,6 +97,14 @@ class World:
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+
+    def own_connections(self) -> dict[str, connections.Connection]:
+        """The connections of everything but the sources."""
+        return {
+            "connect": connections.to_connect(self.connect.url),
+            "kafka": connections.to_kafka(self.bootstrap),
+            CATALOG: connections.to_lake(self.lake_properties),
         }
 
     def source_connections(self) -> dict[str, connections.Connection]:

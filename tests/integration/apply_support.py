@@ -202,13 +202,15 @@ class Bench:
             ]
             return spark.createDataFrame(rows, RAW_SCHEMA)
 
-        def records(topic: str, bounds: Bounds) -> list[Record]:
-            return [
+        def few(topic: str, bounds: Bounds, most_bytes: int) -> list[Record] | None:
+            wanted = [
                 Record(p, o, k, v)
                 for t in topics
                 for p, o, k, v in t.records
                 if t.name == topic and p in bounds and bounds[p][0] <= o < bounds[p][1]
             ]
+            size = sum(len(one.key or b"") + len(one.value or b"") for one in wanted)
+            return wanted if size <= most_bytes else None
 
         states = {t.name: t.state for t in topics}
         return ApplyContext(
@@ -221,7 +223,7 @@ class Bench:
             states,
             read,
             lambda _topic, _ranges: (),
-            **{"records": records, **more},
+            **{"few": few, **more},
         )
 
     def rows(self, stage: Stage) -> list[tuple[Any, ...]]:

@@ -20,6 +20,7 @@ from stack import fetch
 from stack.connect import ConnectWorker
 from stack.kafka import KafkaBroker
 from stack.mysql import MySqlServer, MySqlSettings
+from stack.versions import mariadb_series
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,8 +78,8 @@ def mysql_nogtid(servers: stack.Stack) -> MySqlServer:
 
 @pytest.fixture(scope="session")
 def mariadb_server(servers: stack.Stack) -> MySqlServer:
-    """A MariaDB 10.11, started when the first test asks for it."""
-    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
+    """A MariaDB (10.11; STACK_MYSQL: another), started when the first test asks for it."""
+    settings = MySqlSettings(name="mariadb", server_id=103, series=mariadb_series(), max_binlog_size=4194304)
     return servers.mysql.get(settings.name) or servers.add_mysql(settings)
 
 

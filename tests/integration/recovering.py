@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
@@ -47,6 +47,14 @@ if TYPE_CHECKING:
 SECONDS = 120.0
 
 
+class SinkParts(NamedTuple):
+    """A sink: its client, its settings in the pipeline, and the control store in it."""
+
+    client: Any
+    settings: Any
+    control: Any
+
+
 @dataclass(slots=True)
 class FollowedDatabase:
     """Tables of one database, its connector, and their mirror in a namespace of the database's name."""
@@ -69,18 +77,23 @@ class FollowedDatabase:
         name = self.database
         self.source = source
         self.connector = DebeziumConnector(ConnectEndpoint(self.connect_url), codec)
+        sink = self.sink_parts()
         pipeline = Pipeline(
             name,
             settings,
             DebeziumSettings("debezium", "c", name),
             KafkaSettings("kafka", "k"),
-            IcebergSettings("iceberg", name, self.lake.name),
+            sink.settings,
             policy=Policy(hold=HoldPolicy(mode="off")),
         )
-        control = Control(IcebergControlStore(self.lake), name)
         transport = KafkaTransport(KafkaEndpoint(self.kafka))
-        clients: Any = Parts(self.source, self.connector, transport, self.lake, control)
+        clients: Any = Parts(self.source, self.connector, transport, sink.client, Control(sink.control, name))
         self.base = Run(pipeline, clients, "run-0", str(self.folder))
+
+    def sink_parts(self) -> SinkParts:
+        """Where the tables are mirrored: the lake."""
+        settings = IcebergSettings("iceberg", self.database, self.lake.name)
+        return SinkParts(self.lake, settings, IcebergControlStore(self.lake))
 
     def mirror(self, schema: str) -> None:
         """Empty tables of the sink, stamped at the beginning of their topics."""
@@ -103,6 +116,10 @@ class FollowedDatabase:
         self.wait_read()
         applied: dict[str, Any] = apply_changes(replace(self.base, run_id=run_id), self.spark)["tables"]
         return applied
+
+    def heads(self) -> list[int | None]:
+        """The newest snapshot of each sink table."""
+        return [self.lake.head(self.database, sink_name(table)) for table in self.tables]
 
     def failure(self) -> str:
         """What the connector's task says once it has failed."""

@@ -370,6 +370,7 @@ def claims_until_past(shop: Shop, mark: Watermark) -> int:
     return claims
 
 
+@pytest.mark.alone
 def test_inv_38_a_transaction_counts_as_read_when_its_last_event_is_in_the_topic(
     shop: Shop, client: DebeziumConnector, kafka: str
 ) -> None:

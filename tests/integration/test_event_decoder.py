@@ -17,8 +17,8 @@ from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition
+from airflow_cdc.sources.postgres.columns import PgColumn
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
-from airflow_cdc.sources.postgres.schema import PgColumn
 from airflow_cdc.sources.postgres.types import column_of
 from airflow_cdc.spark_apps.adapters import debezium_mariadb, debezium_mysql, debezium_postgres
 from airflow_cdc.spark_apps.adapters.mariadb import MariaDbLog

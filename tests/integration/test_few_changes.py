@@ -1,18 +1,24 @@
-"""A few changes, netted in memory and written by Arrow: the same rows, counts and stamps as by Spark's jobs."""
+"""A few changes, netted in memory and written by Arrow in one commit: the same rows, counts and stamps as by Spark's jobs."""
 
 from __future__ import annotations
 
+import json
 import random
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
-from airflow_cdc.sinks.iceberg import catalog, row_delta
+from airflow_cdc.core.errors import StaleHeadError
+from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.sinks.iceberg import row_delta
+from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, summary_of
+from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, stamp_and_summary, summary_of
 from airflow_cdc.spark_apps.apply import few
-from airflow_cdc.spark_apps.apply.batch import apply_batch
+from airflow_cdc.spark_apps.apply.batch import ApplyTarget, Result, apply_table, start_from
 from tests.integration.apply_support import ITEMS, Bench, Topic, column, stamp_at, table
 
 if TYPE_CHECKING:
@@ -23,17 +29,78 @@ if TYPE_CHECKING:
 PAIRS = table(
     "pairs", [column("a", "int", nullable=False), column("b", nullable=False), column("n", "int")], ("a", "b")
 )
+NOT_COMPARED = {"snapshot_id", "seconds"}
+
+
+@dataclass
+class Side:
+    """A sink table to which a topic is applied, batch after batch."""
+
+    bench: Bench
+    made: Table
+    topic: Topic
+    batches: int = 0
+    by_arrow: int = 0
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.bench.namespace, self.made.name
+
+    def begin(self, rows: list[tuple[Any, ...]] | None = None) -> None:
+        self.bench.lake.drop_stage(self.bench.target(self.made, stamp_at(self.topic), rows or []).stage)
+        lake = self.bench.lake
+
+        def build(now: Any) -> Change | None:
+            same = AssertTableUUID(uuid=now.metadata.table_uuid)
+            text = {DEFINITION: dump_definition(self.made)}
+            return Change((same,), (SetPropertiesUpdate(updates=text),)) if DEFINITION not in now.properties else None
+
+        commit(lake.catalog, self.place, build, what="the definition")
+
+    def apply(self, end: int, *, in_memory: bool, **more: Any) -> None:
+        """A batch up to `end`, as apply_changes applies it."""
+        self.batches += 1
+        ctx = self.bench.context([self.topic], **more)
+        upto = {self.topic.name: dict.fromkeys(range(self.topic.partitions), end)}
+        opened = ctx.writer.open_table(self.place)  # type: ignore[attr-defined]
+        start = start_from(ctx, self.made, *opened.stamped(None), upto)
+        done = few.apply_few(ctx, opened, start, None, {}) if in_memory else None
+        self.by_arrow += done is not None
+        if done is None:
+            lake = self.bench.lake
+            stage = lake.stage(*self.place, f"t_{self.batches}")
+            done = apply_table(ctx, ApplyTarget(self.made, stage, None, {}), upto)
+            lake.publish(stage, lake.stage_head(stage), stage.base_head, {DEFINITION: dump_definition(self.made)})
+        self.results.append({name: value for name, value in done.items() if name not in NOT_COMPARED})
+
+    def state(self) -> tuple[Any, ...]:
+        """Rows by PyIceberg, rows by Spark, stamp and what the stamped commit records."""
+        lake = self.bench.lake
+        rows = sorted(map(repr, (tuple(row.values()) for row in lake.read_arrow(*self.place).to_pylist())))
+        by_spark = self.bench.spark.table(".".join((lake.name, *self.place))).toArrow().to_pylist()
+        metadata = lake.table(*self.place).metadata
+        stamp, summary = stamp_and_summary(metadata, None)
+        assert stamp is not None
+        assert sorted(map(repr, (tuple(row.values()) for row in by_spark))) == rows
+        assert lake.row_count(*self.place, head_of(metadata) or 0) == len(rows)
+        own = {name: value for name, value in summary.items() if name.startswith("cdc.")}
+        return rows, stamp.offsets, own, lake.definition_text(*self.place)
 
 
 @pytest.fixture
-def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
-    return Bench(spark, Lake("lake", lake_properties))
+def lake(lake_properties: dict[str, str]) -> Lake:
+    return Lake("lake", lake_properties)
+
+
+def both(spark: SparkSession, lake: Lake, made: Table, topic: Topic) -> tuple[Side, Side]:
+    return Side(Bench(spark, lake), made, topic), Side(Bench(spark, lake), made, topic)
 
 
 def history(made: Table, seed: int) -> Topic:
     """Creates, updates, deletes and deletes with a tombstone, of few keys again and again."""
     rng, topic, rows = random.Random(seed), Topic(made), dict[Any, dict[str, Any]]()
-    for number in range(120):
+    for number in range(240):
         key = rng.randrange(12)
         names = (
             {"a": key % 4, "b": f"k{key // 4}", "n": number}
@@ -52,70 +119,162 @@ def history(made: Table, seed: int) -> Topic:
 
 
 @pytest.mark.parametrize("made", [ITEMS, PAIRS], ids=lambda made: made.name)
-def test_batch_after_batch_gives_the_same_as_by_spark(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, made: Table
-) -> None:
-    topic, seen = history(made, 7), []
-    ends = [*range(25, len(topic.records), 25), len(topic.records)]
-    for most in (few.FEW, -1):
-        monkeypatch.setattr(few, "FEW", most)
-        target = bench.target(made, stamp_at(topic), label=f"t_{most + 2}")
-        results, rows = [], []
-        for end in ends:
-            done = apply_batch(bench.context([topic]), [target], {topic.name: {0: end}})[made.full_name]
-            results.append({name: value for name, value in done.items() if name not in {"snapshot_id", "seconds"}})
-            rows.append(bench.rows(target.stage))
-        by_spark = bench.spark.table(f"lake.cdc_stage.`{target.stage.name}`").collect()
-        assert sorted((tuple(row) for row in by_spark), key=repr) == rows[-1]
-        metadata = bench.lake.table(*target.stage.identifier).metadata
-        stamp = bench.lake.stamp(*target.stage.identifier)
-        assert stamp is not None
-        seen.append((results, rows, stamp.offsets, bench.lake.stamped_summary(*target.stage.identifier)["cdc.applied"]))
-        assert bench.lake.row_count(*target.stage.identifier, head_of(metadata) or 0) == len(rows[-1])
-    assert seen[0] == seen[1]
+def test_batch_after_batch_gives_the_same_as_by_spark(spark: SparkSession, lake: Lake, made: Table) -> None:
+    topic = history(made, 7)
+    one, other = both(spark, lake, made, topic)
+    one.begin()
+    other.begin()
+    for end in [*range(25, len(topic.records), 25), len(topic.records)]:
+        one.apply(end, in_memory=True)
+        other.apply(end, in_memory=False)
+        assert one.results[-1] == other.results[-1]
+        assert one.state() == other.state()
+    assert one.by_arrow == one.batches - 1  # the first commit records no definition, so it is judged by Spark's path
+    assert other.by_arrow == 0
 
 
-def test_it_is_one_commit_with_position_deletes(bench: Bench) -> None:
+def test_a_batch_of_each_kind_in_turn(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's deletes meet files that Spark wrote, and the other way round; manifests are merged meanwhile."""
+    monkeypatch.setattr(row_delta, "MERGE_AT", 4)
+    topic = history(ITEMS, 11)
+    one, other = both(spark, lake, ITEMS, topic)
+    one.begin()
+    other.begin()
+    for number, end in enumerate(range(15, len(topic.records), 15)):
+        one.apply(end, in_memory=number % 3 != 0)
+        other.apply(end, in_memory=False)
+        assert one.state() == other.state()
+    metadata = lake.table(*one.place).metadata
+    head = snapshot_at(metadata, head_of(metadata))
+    assert head is not None
+    assert len(head.manifests(lake.table(*one.place).io)) < 12
+
+
+def quiet(spark: SparkSession, lake: Lake, rows: list[tuple[Any, ...]]) -> Side:
+    """A table with rows whose next batch may be written by Arrow."""
     topic = Topic(ITEMS)
-    topic.update({}, id=1, name="new", qty=1)
-    topic.delete(id=2, name="b", qty=2)
-    target = bench.target(ITEMS, stamp_at(topic), [(1, "a", 1), (2, "b", 2), (3, "c", 3)])
-    apply_batch(bench.context([topic]), [target], topic.upto)
-    metadata = bench.lake.table(*target.stage.identifier).metadata
+    topic.create(id=100, name="first", qty=1)
+    side = Side(Bench(spark, lake), ITEMS, topic)
+    side.begin(rows)
+    side.apply(1, in_memory=True)
+    assert side.by_arrow == 0
+    return side
+
+
+def names(side: Side) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in side.bench.lake.read_arrow(*side.place).to_pylist())
+
+
+def test_it_is_one_commit_with_position_deletes(spark: SparkSession, lake: Lake) -> None:
+    side = quiet(spark, lake, [(1, "a", 1), (2, "b", 2), (3, "c", 3)])
+    before = lake.head(*side.place)
+    side.topic.update({}, id=1, name="new", qty=1)
+    side.topic.delete(id=2, name="b", qty=2)
+    side.apply(len(side.topic.records), in_memory=True)
+    metadata = lake.table(*side.place).metadata
     head = snapshot_at(metadata, head_of(metadata))
     assert head is not None
     summary = summary_of(head)
-    assert (operation_of(head), head.parent_snapshot_id) == ("overwrite", target.stage.base_head)
+    assert (operation_of(head), head.parent_snapshot_id) == ("overwrite", before)
     assert (summary["added-position-deletes"], summary["added-records"]) == ("2", "1")
-    assert bench.rows(target.stage) == [(1, "new", 1), (3, "c", 3)]
+    assert names(side) == [(1, "new", 1), (3, "c", 3), (100, "first", 1)]
 
 
-def test_a_table_that_only_spark_can_write_is_written_by_spark(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    topic = Topic(ITEMS)
-    topic.update({}, id=1, name="new", qty=1)
-    target = bench.target(ITEMS, stamp_at(topic), [(1, "a", 1), (2, "b", 2)])
-    monkeypatch.setattr(row_delta, "MOST_MANIFESTS", 0)
-    apply_batch(bench.context([topic]), [target], topic.upto)
-    metadata = bench.lake.table(*target.stage.identifier).metadata
-    head = snapshot_at(metadata, head_of(metadata))
-    assert head is not None
-    assert head.parent_snapshot_id != target.stage.base_head  # a delete and an append
-    assert bench.rows(target.stage) == [(1, "new", 1), (2, "b", 2)]
+def test_a_table_that_somebody_else_moved_is_not_written(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = quiet(spark, lake, [(9, "nine", 9)])
+    side.topic.create(id=1, name="a", qty=1)
+    writes = row_delta._write_rows
+
+    def moved(*args: Any) -> Any:
+        lake.commit_nothing(*side.place, {})
+        return writes(*args)
+
+    monkeypatch.setattr(row_delta, "_write_rows", moved)
+    with pytest.raises(StaleHeadError, match="main moved from"):
+        side.apply(len(side.topic.records), in_memory=True)
+    assert names(side) == [(9, "nine", 9), (100, "first", 1)]
 
 
-def test_a_stage_that_somebody_else_moved_is_not_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_cdc.core.errors import SinkError
+def _bad(topic: Topic) -> None:
+    topic.raw(b'{"id": 5}', b'{"op": "c", "after": {"id": 5')
 
-    topic = Topic(ITEMS)
-    topic.create(id=1, name="a", qty=1)
-    target = bench.target(ITEMS, stamp_at(topic), [(9, "nine", 9)])
-    writes = catalog.commit
 
-    def moved(*args: Any, **named: Any) -> Any:
-        bench.lake.commit_nothing(*target.stage.identifier, {})
-        return writes(*args, **named)
+def _wrong_value(topic: Topic) -> None:
+    topic.create(id=5, name="five", qty="no number")
 
-    monkeypatch.setattr(row_delta, "commit", moved)
-    with pytest.raises(SinkError, match="moved from"):
-        apply_batch(bench.context([topic]), [target], topic.upto)
-    assert bench.rows(replace(target.stage)) == [(9, "nine", 9)]
+
+def _truncate(topic: Topic) -> None:
+    topic.truncate()
+
+
+def _snapshot(topic: Topic) -> None:
+    topic.event("r", None, {"id": 5, "name": "five", "qty": 5}, source=topic.source(snapshot="first"))
+
+
+def _covered(topic: Topic) -> None:
+    """Nothing unusual, but with a position that is NULL, which only Spark's rules judge."""
+    topic.event("u", {}, {"id": 1, "name": "x", "qty": 1}, source=topic.source(pos=None))
+
+
+@pytest.mark.parametrize("unusual", [_bad, _wrong_value, _truncate, _snapshot, _covered])
+def test_what_is_not_plain_is_left_to_spark(spark: SparkSession, lake: Lake, unusual: Any) -> None:
+    side = quiet(spark, lake, [(1, "a", 1)])
+    side.topic.update({}, id=1, name="new", qty=1)
+    unusual(side.topic)
+    head = lake.head(*side.place)
+    ctx = side.bench.context([side.topic])
+    opened = ctx.writer.open_table(side.place)  # type: ignore[attr-defined]
+    start = start_from(ctx, ITEMS, *opened.stamped(None), side.topic.upto)
+    done = few.apply_few(ctx, opened, start, None, {})
+    assert done is None or unusual is _covered
+    if done is None:
+        assert lake.head(*side.place) == head
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        {"property": {"write.format.default": "orc"}},
+        {"limit": ("MOST_FILES", 0)},
+        {"limit": ("MOST_ROWS", 0)},
+        {"few": ("FEW", 0)},
+        {"few": ("MOST_BYTES", 10)},
+    ],
+    ids=str,
+)
+def test_a_table_or_batch_of_another_kind_is_left_to_spark(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, why: Mapping[str, Any]
+) -> None:
+    side = quiet(spark, lake, [(1, "a", 1), (2, "b", 2)])
+    if "property" in why:
+
+        def build(now: Any) -> Change | None:
+            same = AssertTableUUID(uuid=now.metadata.table_uuid)
+            missing = any(now.properties.get(name) != value for name, value in why["property"].items())
+            return Change((same,), (SetPropertiesUpdate(updates=why["property"]),)) if missing else None
+
+        commit(lake.catalog, side.place, build, what="a property")
+    for module, name in ((row_delta, "limit"), (few, "few")):
+        if name in why:
+            monkeypatch.setattr(module, *why[name])
+    side.topic.update({}, id=1, name="new", qty=1)
+    side.apply(len(side.topic.records), in_memory=True)
+    assert side.by_arrow == 0
+    assert names(side) == [(1, "new", 1), (2, "b", 2), (100, "first", 1)]
+
+
+def test_a_repeated_range_is_not_written(spark: SparkSession, lake: Lake) -> None:
+    side = quiet(spark, lake, [])
+    first = side.topic.update({}, id=1, name="one", qty=1)
+    side.topic.update({}, id=1, name="two", qty=2)
+    side.apply(len(side.topic.records), in_memory=True)
+    side.topic.event("u", {}, {"id": 1, "name": "one", "qty": 1}, source=first)
+    ctx = side.bench.context([side.topic])
+    opened = ctx.writer.open_table(side.place)  # type: ignore[attr-defined]
+    head = lake.head(*side.place)
+    done = few.apply_few(ctx, opened, start_from(ctx, ITEMS, *opened.stamped(None), side.topic.upto), None, {})
+    assert done is not None
+    assert (done["behind"], done["snapshot_id"], lake.head(*side.place)) == (True, None, head)
+    assert json.loads(json.dumps(done)) == done

@@ -17,6 +17,7 @@ from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets,
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.wire import read_all
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -110,6 +111,23 @@ def test_first_offsets_follow_deleted_records(transport: KafkaTransport, kafka: 
     admin.delete_records({TopicPartition(topic, 0): 4})
     admin.close()
     assert transport.topic_states([topic])[topic].partitions == {0: (4, 10)}
+
+
+def test_a_range_whose_first_records_are_deleted_is_an_error_and_not_a_shorter_range(
+    transport: KafkaTransport, kafka: str, topics: Topics
+) -> None:
+    from kafka import KafkaAdminClient, TopicPartition
+
+    topic = topics()
+    send(kafka, topic, *((None, number) for number in range(6)), partition=0)
+    whole = read_all(transport.endpoint, topic, {0: (1, 6)})
+    admin = KafkaAdminClient(bootstrap_servers=kafka)
+    admin.delete_records({TopicPartition(topic, 0): 4})
+    admin.close()
+    assert [record.offset for record in whole] == [1, 2, 3, 4, 5]
+    assert [record.offset for record in read_all(transport.endpoint, topic, {0: (4, 6)})] == [4, 5]
+    with pytest.raises(TransportError, match="has deleted these records"):
+        read_all(transport.endpoint, topic, {0: (1, 6)})
 
 
 def test_inv_35_the_first_record_that_is_not_older_than_a_time(

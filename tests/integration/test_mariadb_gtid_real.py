@@ -12,6 +12,7 @@ import stack
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid, MariaDbPosition, MariaDbState
 from stack.mysql import MySqlServer, MySqlSettings
+from stack.versions import mariadb_series
 
 pytestmark = pytest.mark.slow  # its server comes from Debian's packages, which not every machine can fetch
 
@@ -21,7 +22,7 @@ PAIRS = 120
 @pytest.fixture(scope="module")
 def server(servers: stack.Stack) -> MySqlServer:
     """A server of its own: these tests set its replication position, and reset its log."""
-    settings = MySqlSettings(name="mariadb-gtid", server_id=104, series="mariadb")
+    settings = MySqlSettings(name="mariadb-gtid", server_id=104, series=mariadb_series())
     return servers.mysql.get(settings.name) or servers.add_mysql(settings)
 
 

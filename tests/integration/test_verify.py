@@ -185,7 +185,7 @@ def test_inv_24_a_table_that_is_wholly_wrong_is_a_mismatch_of_which_some_keys_ar
 
 def test_leaves_in_python_are_those_of_both_engines(scene: Callable[..., Scene]) -> None:
     made = scene("orders", ORDERS, FILL, "INSERT INTO orders VALUES (-7, 'x', 1, NULL), (-30, 'y', 1, NULL)")
-    sink = SinkView(made.rig.spark, made.rig.tools().writer.at(made.stage, made.head), made.head)
+    sink = SinkView(made.rig.spark, made.rig.tools().writer.at(made.rig.spark, made.stage, made.head), made.head)
     with made.rig.tools().reader.view(made.table, at=made.rig.source.position()) as view:
         for scheme in (IntegerLeaves("id", 10), HashLeaves(13)):
             leaves = sorted(view.leaves(scheme, WHOLE))

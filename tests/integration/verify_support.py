@@ -82,7 +82,7 @@ class Scene:
         begun = Reached(self.rig.source.position(), self.events.upto)
         subject = Subject(
             self.table,
-            SinkView(self.rig.spark, self.rig.tools().writer.at(self.stage, self.head), self.head),
+            SinkView(self.rig.spark, self.rig.tools().writer.at(self.rig.spark, self.stage, self.head), self.head),
             Topic(
                 self.table, self.events.name, {0: 0}, MySqlLog(), Events(settings_for(self.table)), reader(self.events)
             ),

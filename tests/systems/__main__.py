@@ -23,14 +23,19 @@ from rich.table import Table
 
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.integration.conftest import spark_conf
-from tests.systems import debezium_mariadb, debezium_postgres
+from tests.systems import canal_mysql, debezium_mariadb, debezium_postgres, debezium_search
 from tests.systems.case import SPOILT, Case, Result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FOLDER, RESULTS = Path("build/systems"), Path("build/systems.json")
-CASES: tuple[Case, ...] = (debezium_postgres.CASE, debezium_mariadb.CASE)
+CASES: tuple[Case, ...] = (
+    debezium_postgres.CASE,
+    *debezium_mariadb.CASES,
+    canal_mysql.CASE,
+    debezium_search.CASE,
+)
 COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")
 TEXT = 160
 

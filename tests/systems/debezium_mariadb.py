@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from airflow_cdc.sinks.iceberg.client import Lake
 
-NAME = "systems_mariadb"
 GONE = "Could not find GTID state requested by slave in any binlog files"
 
 
@@ -146,7 +146,7 @@ class DebeziumMariaDb(TwoTables):
     def source_rows(self, table: str, columns: str) -> Sequence[Row]:
         """See TwoTables."""
         rows = self.followed.execute(f"SELECT {columns} FROM {table}")
-        return [tuple(None if value is None else _text(value) for value in row) for row in rows]
+        return [tuple(None if value is None else as_text(value) for value in row) for row in rows]
 
     def spoil(self) -> None:
         """See System."""
@@ -155,7 +155,7 @@ class DebeziumMariaDb(TwoTables):
         )
 
 
-def _text(value: Any) -> str:
+def as_text(value: Any) -> str:
     """What PyMySQL made of a value of the server's."""
     if isinstance(value, float):
         return exact(value)
@@ -163,22 +163,27 @@ def _text(value: Any) -> str:
 
 
 @contextmanager
-def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMariaDb]:
-    """A server, a broker and a worker of its own, and a database with both tables."""
-    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
+def opened(series: str, folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMariaDb]:
+    """A server of this series, a broker and a worker of its own, and a database with both tables."""
+    database = f"systems_{series.replace('.', '')}"  # the rows share a lake
+    settings = MySqlSettings(name="mariadb", server_id=103, series=series, max_binlog_size=4194304)
     with stack.start(folder / "stack", ("kafka", "connect", "mysql"), mysql_settings=[settings]) as running:
         server, broker, worker = running.mysql["mariadb"], running.kafka, running.connect
         if broker is None or worker is None:
             raise AssertionError("the stack has no Kafka or no Connect")
         columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
         server.execute(
-            f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4",
-            f"USE {NAME}",
+            f"CREATE DATABASE {database} CHARACTER SET utf8mb4",
+            f"USE {database}",
             f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
             "CREATE TABLE events (n int, t text)",
         )
-        followed = Followed(server, spark, lake, broker.bootstrap, worker.url, folder, NAME, ("kinds", "events"))
+        followed = Followed(server, spark, lake, broker.bootstrap, worker.url, folder, database, ("kinds", "events"))
         yield DebeziumMariaDb(followed, f"MariaDB {server.version}, Debezium {versions.DEBEZIUM_MARIADB}")
 
 
-CASE = Case("Debezium MariaDB", "the log was purged past the stored GTID", opened)
+PURGED = "the log was purged past the stored GTID"
+CASES = tuple(
+    Case(f"Debezium MariaDB {versions.MYSQL_TESTED[series]}", PURGED, partial(opened, series))
+    for series in sorted(versions.MARIADB)
+)

@@ -75,6 +75,14 @@ def by_file(file: str, pos: int = 500, **source: Any) -> Observation:
     return replace(obs, connector=connector_with(CONNECTOR, offset=file_offset(file, pos), state="STOPPED", tasks=()))
 
 
+def half_sent(gtid: str, **facts: Any) -> Observation:
+    """A stopped connector (or as `facts` say) whose offset is inside of a transaction; it lists 1 to 80 as done."""
+    look = EventAtPosition(EventBoundary.BOUNDARY, ("Query", "Table_map", "Update_rows"), transaction=gtid)
+    rests = facts or {"state": "STOPPED", "tasks": ()}
+    inside = connector_with(CONNECTOR, offset={**GTID_OFFSET, "event": 4}, **rests)
+    return replace(with_source(at_offset=look), connector=inside)
+
+
 def stamped(stamp: Stamp) -> SinkFacts:
     return SinkFacts({name: SinkTableFacts(True, 7, stamp, 10) for name in PIPELINE.source.tables})
 
@@ -150,6 +158,12 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         with_connector(offset=AHEAD, **FAILED),
         "GTID_NOT_CONTAINED",
         f"{OTHER}:1-5 (5 transactions)",
+    ),
+    (
+        "a transaction that was sent in part counts as done",
+        half_sent(f"{UUID}:80"),
+        "TRANSACTION_HALF_SENT",
+        f"{UUID}:80 [server",
     ),
     ("another server took over", replace(with_connector(**FAILED), sink=stamped(KNOWN)), "SOURCE_FAILED_OVER", OTHER),
     ("other server while streaming", with_connector(offset=AHEAD), "UNKNOWN", f"{OTHER}:1-5"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from collections import defaultdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,12 +83,28 @@ Task.rest.append(Task())
 
 
 def context(xcom: dict[str, Any] | None = None, **params: Any) -> Context:
-    made = {"run_id": "manual__1", "ti": TaskInstance(xcom), "params": params, "task": Task()}
+    made = {
+        "run_id": "manual__1",
+        "ti": TaskInstance(xcom),
+        "params": params,
+        "task": Task(),
+        "outlet_events": defaultdict(Events),
+    }
     return cast("Context", made)
 
 
 def ti(made: Context) -> TaskInstance:
     return cast("TaskInstance", made["ti"])
+
+
+class Events:
+    """The asset events of one outlet."""
+
+    def __init__(self) -> None:
+        self.added: list[tuple[str, dict[str, Any]]] = []
+
+    def add(self, asset: Any, extra: dict[str, Any]) -> None:
+        self.added.append((asset.uri, extra))
 
 
 class Ledger:

@@ -90,8 +90,8 @@ def passing_dicts() -> set[str]:
 
 
 def system_names() -> set[str]:
-    """Every name in kinds.py, but for words that are no system's: the sink `none`, and sql."""
-    return {name for kinds in WINGS.values() for name in kinds.built_in} - {"sql", "none"}
+    """Every name in kinds.py, but for words that are no system's: the sink `none`, the transport `direct`, and sql."""
+    return {name for kinds in WINGS.values() for name in kinds.built_in} - {"sql", "none", "direct"}
 
 
 def outside() -> Iterator[tuple[str, ast.Module]]:

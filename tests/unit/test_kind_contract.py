@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
+from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.none.client import NoEndpoint
+from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.testing import KindContract
+from airflow_cdc.transports.direct.client import DirectEndpoint
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 
 HUSH = "hush-1"
@@ -42,6 +45,11 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         },
         CanalEndpoint("zk:2181", "u", HUSH, "n", "zookeeper", "/conf", "/log", ("a", "b"), ("c",), ("d",)),
     ),
+    ("connectors", "flink"): (
+        {"conn_id": "c", "name": "n", "plan": "/plan.json", "savepoints": "file:///s", "session": ["a=b"]},
+        FlinkEndpoint("http://f:8081", "http://g:8083", "u", HUSH, plan="/plan.json", session=("a=b",)),
+    ),
+    ("transports", "direct"): ({}, DirectEndpoint()),
     ("transports", "kafka"): (
         {"conn_id": "c"},
         KafkaEndpoint(
@@ -51,6 +59,10 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("sinks", "iceberg"): (
         {"catalog": "lake", "namespace": "shop"},
         LAKE,
+    ),
+    ("sinks", "opensearch"): (
+        {"conn_id": "s", "namespace": "shop"},
+        OpenSearchEndpoint("https://search:9200", "u", HUSH),
     ),
     ("sinks", "none"): ({}, NoEndpoint()),
     ("controls", "iceberg"): ({"catalog": "lake"}, LAKE),

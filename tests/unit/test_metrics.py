@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from airflow.sdk.observability import stats
 
 from airflow_cdc import metrics
+from airflow_cdc.airflow_version import stats
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
@@ -30,7 +30,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, dict[str, str]
     """Everything that goes to Airflow's stats: name, value, tags."""
     metrics_sent: list[tuple[str, Any, dict[str, str]]] = []
     for kind in ("gauge", "timing"):
-        monkeypatch.setattr(stats, kind, lambda name, value, *, tags: metrics_sent.append((name, value, tags)))
+        monkeypatch.setattr(stats(), kind, lambda name, value, *, tags: metrics_sent.append((name, value, tags)))
     return metrics_sent
 
 

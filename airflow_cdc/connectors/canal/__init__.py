@@ -13,7 +13,11 @@ KIND = ConnectorKind(
     setup=Lazy(".setup:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.canal:CanalHook"),
     form=Lazy(".connection:FORM", __name__),
-    reads={"mysql": Reads(codec=Lazy(".cursor:CursorCodec", __name__))},
+    reads={
+        "mysql": Reads(
+            codec=Lazy(".cursor:CursorCodec", __name__), decoder=Lazy("airflow_cdc.spark_apps.adapters.canal:Events")
+        )
+    },
     through=("kafka",),
     config_rules=Lazy(".config_rules:RULES", __name__),
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_cdc.connectors.canal.properties import DESTINATION
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.connectors.canal.values import TIME_ZONE, CanalValues
+from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
 AUTO_RESET: Final = "canal.auto.reset.latest.pos.mode"
@@ -30,6 +31,8 @@ _LEAVES_OUT: Final = {
     "canal.instance.filter.table.error": "tables whose definition cannot be read are left out in silence",
 }
 _EVERYTHING: Final = r".*\..*"
+_CHARSET: Final = "canal.instance.connectionCharset"
+_UTF8: Final = ("utf8", "utf-8", "utf8mb4")
 _FIELDS: Final = ("canal.instance.filter.field", "canal.instance.filter.black.field")
 
 
@@ -37,7 +40,8 @@ _FIELDS: Final = ("canal.instance.filter.field", "canal.instance.filter.black.fi
 class CanalCapture:
     """The settings of one destination, parsed (core.capture.CaptureSettings).
 
-    `reads` and `passes_over` are the regular expressions over `schema.table`, with commas between them.
+    `reads` and `passes_over` are the regular expressions over `schema.table`, with commas between them. `undecoded`:
+    settings with which rows cannot be taken from its events, each with the reason; () if they can.
     """
 
     prefix: str
@@ -48,11 +52,24 @@ class CanalCapture:
     history_topic: str | None = None
     heartbeat_topic: str = ""
     heartbeat_ms: int = 0
-    reports_ddl: bool = True
-    ddl_topic: str | None = None
-    observed_only: bool = True
+    reports_ddl: bool = False
     years_adjusted: bool = False
     keep_alive_ms: int = 0
+    undecoded: Sequence[str] = ()
+    values: CanalValues = field(default_factory=CanalValues)
+    null_becomes_default: bool = False
+    truncates_seen: bool = True
+    doubt_way_out: str = "Convert the column to utf8mb4 and recover the table, or take the table out of the pipeline."
+
+    @property
+    def observed_only(self) -> bool:
+        """Whether its settings allow a diagnosis only."""
+        return bool(self.undecoded)
+
+    @property
+    def ddl_topic(self) -> str:
+        """Statements are among the rows."""
+        return self.topic
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> CanalCapture:
@@ -72,17 +89,33 @@ class CanalCapture:
                 raise _refused(key, config[key], "columns are left out", "Remove it.")
         healing = (f"{AUTO_RESET}=true",) if is_on(config, AUTO_RESET) else ()
         regex = config.get(_REGEX) or _EVERYTHING
-        return cls(config[DESTINATION], topic, regex, config.get(_BLACK, ""), healing)
+        return cls(
+            config[DESTINATION],
+            topic,
+            regex,
+            config.get(_BLACK, ""),
+            healing,
+            undecoded=tuple(_undecoded(config)),
+            values=CanalValues(config.get(TIME_ZONE, "")),
+        )
 
     def topic_of(self, table: str) -> str:  # noqa: ARG002
         """All tables share one topic."""
         return self.topic
 
-    def topics_about(self, tables: Sequence[str]) -> Sequence[str]:
+    def topics_about(self, tables: Iterable[str]) -> list[str]:
         """The one topic."""
-        return (self.topic,) if tables else ()
+        return [self.topic] if list(tables) else []
 
-    def check_table(self, table: Table) -> None:
+    def topics(self, tables: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+        """See ports.Routing."""
+        return {self.topic: tuple(tables)}
+
+    def key_mark(self, table: str) -> str:
+        """Every event names its table."""
+        return table
+
+    def check_read(self, table: Table) -> None:
         """Raises ConfigError for a table that Canal does not read."""
         name = f"{table.schema}.{table.name}"
         if not matches(self.reads, name) or (self.passes_over and matches(self.passes_over, name)):
@@ -91,6 +124,42 @@ class CanalCapture:
                 where=f"{_REGEX}, {_BLACK} of destination {self.prefix}",
                 todo="Correct the filter, or take the table out of the pipeline.",
             )
+
+    def check_table(self, table: Table) -> None:
+        """Raises ConfigError or SchemaError for a table whose rows cannot be taken from Canal's events."""
+        self.check_read(table)
+        if self.undecoded:
+            raise ConfigError(
+                f"rows cannot be taken from Canal's events: {'; '.join(self.undecoded)}",
+                where=f"destination {self.prefix}",
+                todo="Change these settings and restart Canal; until then such a pipeline is only diagnosed.",
+            )
+        if table.keyless:
+            raise SchemaError(
+                "it has no key, and Canal's flat JSON does not tell a change that was sent twice from two changes",
+                where=f"table {table.full_name}",
+                todo="Give it a primary key, or take it out of the pipeline.",
+            )
+        self.values.check_table(table)
+
+
+def _undecoded(config: Mapping[str, str]) -> Iterator[str]:
+    """Settings with which no rows can be taken from Canal's events."""
+    if config.get("canal.mq.flatMessage", "true").strip().lower() != "true":
+        yield "canal.mq.flatMessage is not true, and protobuf is not decoded here"
+    if not is_on(config, GTID):
+        yield f"{GTID} is not true, and without it flat JSON does not tell where in the log a change is"
+    if config.get("canal.instance.tsdb.enable", "true").strip().lower() != "false":
+        yield (
+            "canal.instance.tsdb.enable is not false: after a gap Canal would decode rows by definitions of its own store,"
+            " which has no DDL of the gap"
+        )
+    if config.get("canal.mq.partitionHash"):
+        yield "canal.mq.partitionHash is set: with several partitions the order of changes is lost"
+    if is_on(config, "canal.instance.filter.query.ddl"):
+        yield "canal.instance.filter.query.ddl=true leaves out DDL, and with it TRUNCATE"
+    if config.get(_CHARSET, "UTF-8").strip().lower() not in _UTF8:
+        yield f"{_CHARSET} is not UTF-8"
 
 
 def matches(filters: str, name: str) -> bool:

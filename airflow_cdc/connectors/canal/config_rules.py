@@ -1,50 +1,11 @@
-"""What Canal's settings do to names, keys and values (core/capture.py). No decoder of its events asks the rest yet."""
+"""What Canal's settings do to names, keys and values (core/capture.py)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from airflow_cdc.connectors.canal.capture import CanalCapture
-from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, NullFault, TableDefinitions, Topics
-from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.table import Table
+from airflow_cdc.connectors.plain_rules import PlainRules
+from airflow_cdc.core.capture import ConfigRules
 
-
-class CanalConfigRules:
-    """See core.capture.ConfigRules."""
-
-    def capture(self, config: Mapping[str, str]) -> CanalCapture:
-        """The settings, parsed."""
-        return CanalCapture.from_config(config)
-
-    def may_replace_nulls(self, config: Mapping[str, str]) -> bool:  # noqa: ARG002
-        """It writes null where the row holds NULL."""
-        return False
-
-    def null_fault(
-        self,
-        config: Mapping[str, str],  # noqa: ARG002
-        definitions: Mapping[str, Table],  # noqa: ARG002
-        defaults: Mapping[str, Defaults],  # noqa: ARG002
-    ) -> NullFault | None:
-        """None: see may_replace_nulls."""
-        return None
-
-    def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:  # noqa: ARG002
-        """None: no rows are read for a pipeline whose events are not decoded."""
-        return iter(())
-
-    def dated_columns(self, table: Table) -> Sequence[str]:  # noqa: ARG002
-        """None: see looks."""
-        return ()
-
-    def doubted_columns(self, table: Table) -> Sequence[str]:  # noqa: ARG002
-        """None: see looks."""
-        return ()
-
-    def definitions(self, capture: CaptureSettings, topics: Topics) -> TableDefinitions:  # noqa: ARG002
-        """Raises ConnectorError: Canal keeps no definitions in topics."""
-        raise ConnectorError("Canal keeps no table definitions in topics", todo="No recovery reads them.")
-
-
-RULES: ConfigRules = CanalConfigRules()
+RULES: Final[ConfigRules] = PlainRules("Canal", CanalCapture.from_config)

@@ -18,14 +18,14 @@ from airflow_cdc.connectors.canal.properties import read_config
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, Cursors, CursorStore
 from airflow_cdc.connectors.canal.stores.file import FileCursors
 from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors
+from airflow_cdc.connectors.canal.values import TIME_ZONE
+from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError, ConnectorError
-from airflow_cdc.core.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts, TaskState
+from airflow_cdc.core.observation import ConnectorFacts, ConnectorState, TaskState
 from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.secrets import mask_config
-from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import root_cause
 
 RUNNING: Final = "RUNNING"
@@ -45,23 +45,6 @@ class CanalFacts(ConnectorFacts):
 
     stranger: str = ""
     begins: str = ""
-
-
-class NoTopics:
-    """Canal keeps nothing of its own in topics (core.ports.OwnTopics)."""
-
-    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:  # noqa: ARG002
-        """The facts as they are."""
-        return facts
-
-    def history(
-        self,
-        capture: Capture,  # noqa: ARG002
-        topics: Transport,  # noqa: ARG002
-        definitions: Mapping[str, Table],  # noqa: ARG002
-    ) -> HistoryFacts | None:
-        """None: it asks its source for definitions."""
-        return None
 
 
 class CanalConnector:
@@ -100,7 +83,8 @@ class CanalConnector:
 
     def raw_config(self, name: str) -> Mapping[str, str]:
         """The settings with their secrets, of both files. Raises ConnectorError."""
-        return read_config(self.endpoint.conf, name, self.where)
+        zone = {TIME_ZONE: self.endpoint.time_zone} if self.endpoint.time_zone else {}
+        return {**read_config(self.endpoint.conf, name, self.where), **zone}
 
     def state(self, name: str) -> ConnectorState:
         """RUNNING with one task, which is FAILED while Canal's log says that it cannot read on; or STOPPED."""

@@ -23,6 +23,7 @@ class CanalEndpoint:
         conf: the folder with canal.properties and DESTINATION/instance.properties.
         log: Canal's log of the destination; "": it cannot be read from here.
         start, stop, status: commands, as lists of words.
+        time_zone: of its JVM; "": not known.
         timeout: how long ZooKeeper or `status` may take to answer, in seconds.
     """
 
@@ -37,6 +38,7 @@ class CanalEndpoint:
     stop: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
     timeout: float = 30.0
+    time_zone: str = ""
 
     def __post_init__(self) -> None:
         for name in ("start", "stop", "status"):

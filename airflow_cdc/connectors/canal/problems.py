@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE
+from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE, CanalCapture
 from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.error_texts import TEXTS
 from airflow_cdc.core.errors import CdcError
@@ -61,12 +61,12 @@ def taken_elsewhere(case: AnyCase) -> Evidence | None:
 def tables_not_read(case: AnyCase) -> Evidence | None:
     """Tables that Canal's filters pass over."""
     facts, schema = _facts(case), case.seen.schema
-    if facts is None or facts.capture is None or not isinstance(schema, SchemaFacts):
+    if facts is None or not isinstance(facts.capture, CanalCapture) or not isinstance(schema, SchemaFacts):
         return None
     passed_over: dict[str, object] = {}
     for name, table in schema.definitions.items():
         try:
-            facts.capture.check_table(table)
+            facts.capture.check_read(table)
         except CdcError as error:
             passed_over[name] = error
     return evidence(case, _CONFIG, passed_over) if passed_over else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar, cast
+from zoneinfo import ZoneInfo
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import ConnectorSpec
@@ -22,6 +23,18 @@ def _command(written: object) -> str:
     return text
 
 
+def _zone(written: object) -> str:
+    if written == "":
+        return ""
+    name = read_text(written)
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ConfigError(f"is no time zone: {name!r}", todo="Write UTC, or a name such as Asia/Shanghai.") from None
+    return name
+
+
+ZONE: Final = Form("time zone", _zone)
 COMMAND: Final = Form("command", _command)
 
 
@@ -51,10 +64,16 @@ class CanalSettings(ConnectorSpec):
         "Canal's log of the destination (`logs/<name>/<name>.log`); without it nobody sees why Canal does not go on.",
         default="",
     )
+    time_zone: str = key(
+        "The time zone of Canal's JVM (`UTC`, `Asia/Shanghai`), in which it writes TIMESTAMPs: without it tables with such"
+        " a column are not recovered.",
+        form=ZONE,
+        default="",
+    )
 
     def at(self, endpoint: E) -> E:
         """The connection's endpoint, with this destination's files and commands."""
         own: Any = endpoint
         files = {"destination": self.name, "cursor": self.cursor, "conf": self.conf, "log": self.log}
         commands = {word: tuple(shlex.split(getattr(self, word))) for word in ("start", "stop", "status")}
-        return cast("E", replace(own, **files, **commands))
+        return cast("E", replace(own, **files, **commands, time_zone=self.time_zone))

@@ -100,6 +100,8 @@ _HEALS_ITSELF = (
     (r"errors\.tolerance", lambda v: v == "all"),
     (r"snapshot\.mode", lambda v: v in {"when_needed", "always"}),
     (r".*\.handling\.mode", lambda v: v in {"warn", "skip", "ignore"}),
+    # PostgreSQL: trust_offset moves the slot past what was not read, trust_slot the offset, and no error is raised
+    (r"offset\.mismatch\.strategy", lambda v: v not in {"", "no_validation"}),
 )
 
 

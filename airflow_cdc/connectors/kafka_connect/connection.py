@@ -18,5 +18,10 @@ FORM: Final[dict[str, Any]] = {
     "conn-fields": {
         "verify": field("Check the TLS certificate", type=["boolean", "null"], default=True),
         "ca_file": field("TLS: CA file", "Path; takes the place of the system's authorities"),
+        "cert_file": field("TLS: client certificate", "Path"),
+        "key_file": field("TLS: client key", "Path; if it is not in the certificate's file"),
+        "key_password": field("TLS: password of the client key", format="password"),
+        "token_url": field("OAuth: token URL", "Login and password are then the client's id and secret"),
+        "scope": field("OAuth: scope"),
     },
 }

@@ -18,12 +18,13 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
 
+from airflow_cdc.connectors.kafka_connect.auth import Identity
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, ConnectorError
 from airflow_cdc.core.secrets import mask_text
 
 _TODO: Final[dict[int, str]] = {
-    401: "Check login and password of the Connect connection.",
+    401: "Check login and password, or the token, of the Connect connection.",
     403: "The user of the Connect connection may not do this.",
     404: "Check the connector's name; `GET /connectors` lists those that exist.",
     405: "This Kafka Connect is too old for it (stop: 3.5, offsets: 3.6).",
@@ -64,7 +65,7 @@ class ConnectEndpoint:
     """Address and credentials of a Connect cluster's REST interface.
 
     `url` may carry login and password; they are moved into `user` and `password`. `verify` is True,
-    False or the path of a CA file. `timeout` bounds one request, `retry_for` one call with its
+    False or the path of a CA file. `token_url`, `scope`, `certificate`, `key` and `key_password`: see `auth.Identity`. `timeout` bounds one request, `retry_for` one call with its
     retries, both in seconds. `trust_env`: use proxies named by the environment.
     """
 
@@ -75,6 +76,17 @@ class ConnectEndpoint:
     timeout: float = 30.0
     retry_for: float = 60.0
     trust_env: bool = False
+    token_url: str = ""
+    scope: str = ""
+    certificate: str = ""
+    key: str = ""
+    key_password: str = field(default="", repr=False)
+
+    @property
+    def identity(self) -> Identity:
+        """Who asks."""
+        who = (self.user, self.password, self.token_url, self.scope, self.certificate, self.key, self.key_password)
+        return Identity(*who)
 
     def __post_init__(self) -> None:
         text = self.url.strip()
@@ -172,7 +184,7 @@ class ConnectHttp:
             e = self.endpoint
             self._client = httpx.Client(
                 base_url=e.url,
-                auth=(e.user, e.password) if e.user else None,
+                auth=e.identity.auth(),
                 verify=_verify(e),
                 timeout=httpx.Timeout(e.timeout, connect=min(e.timeout, 10.0)),
                 headers={"Accept": "application/json"},
@@ -190,16 +202,25 @@ def _release(root: Any) -> tuple[int, ...]:
 
 
 def _verify(endpoint: ConnectEndpoint) -> ssl.SSLContext | bool:
-    if isinstance(endpoint.verify, bool):
+    if isinstance(endpoint.verify, bool) and not endpoint.certificate:
         return endpoint.verify
+    context = _trusting(endpoint)
+    endpoint.identity.present(context, endpoint.where)
+    return context
+
+
+def _trusting(endpoint: ConnectEndpoint) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=endpoint.verify)
+        context = ssl.create_default_context(cafile=None if isinstance(endpoint.verify, bool) else endpoint.verify)
     except OSError:
         raise ConfigError(
             f"the CA file {endpoint.verify} cannot be read",
             where=endpoint.where,
             todo="Check the path in the connection.",
         ) from None
+    if endpoint.verify is False:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _broken(error: httpx.HTTPError, where: str) -> ConnectorError:

@@ -67,6 +67,12 @@ class Sink(Client, Protocol):
         """Create (or find again) the Stage `label` of a table. `from_stage`: a stage whose commits it takes over."""
         ...
 
+    def stage_for_changes(self, namespace: str, table: str, label: str) -> Stage:
+        """A Stage for a batch of events. A sink whose rows carry versions may give the table itself: there readers see
+        a batch at once, and no late event can undo a newer one (INV 22).
+        """
+        ...
+
     def open_stage(self, namespace: str, table: str, label: str) -> Stage:
         """The Stage `label` of a table. Raises SinkError if there is none."""
         ...

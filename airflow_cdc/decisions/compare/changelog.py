@@ -111,7 +111,7 @@ class Tail:
 
         `passed` is what a position before the ends covers: all of it is before `start` in the topic.
         """
-        ordered = sorted(records, key=lambda event: (event.partition, event.offset))
+        ordered = sorted(records, key=lambda event: (event.partition, event.offset, event.in_log))
         covered = _covered(ordered, passed)
         earlier: dict[int, _Passed] = {}
         reaching: dict[int, bool] = {}

@@ -219,19 +219,28 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
         ) from None
 
 
-def commit(catalog: Catalog, identifier: Identifier, build: Callable[[Table], Change | None], *, what: str) -> Table:
+def commit(
+    catalog: Catalog,
+    identifier: Identifier,
+    build: Callable[[Table], Change | None],
+    *,
+    what: str,
+    first: Table | None = None,
+) -> Table:
     """Commit the change that `build` returns for the current table, with retries until it landed or must not be made.
 
     `build` returns None if nothing is left to do, and raises if the change must not be made. Every attempt starts by
-    reading the table again, so an earlier attempt that landed without an answer is recognised.
+    reading the table again, so an earlier attempt that landed without an answer is recognised. `first`: the table as it
+    was read just now, for the first attempt.
     Returns the table as read after the commit. Raises SinkError if the catalog refuses the change, and
     UnknownStateError if it stayed unclear whether the change landed.
     """
     failure: list[str] = []
+    read = [] if first is None else [first]
 
     def attempt() -> Table | None:
         try:
-            table = load(catalog, identifier)
+            table = read.pop() if read else load(catalog, identifier)
         except UnknownStateError as error:
             failure[:] = [str(error)]
             return None

@@ -43,12 +43,11 @@ from airflow_cdc.sinks.iceberg.snapshots import (
     head_of,
     lineage,
     make,
-    may_hold,
     newest_stamp,
     row_count,
     set_ref,
     snapshot_at,
-    summary_of,
+    stamp_and_summary,
     takes_empty_commit,
 )
 from airflow_cdc.sinks.iceberg.stage import (
@@ -206,9 +205,7 @@ class Lake:
 
     def stamped_summary(self, namespace: str, table: str) -> dict[str, str]:
         """The whole summary of main's newest stamped commit; {} if there is none."""
-        metadata = self.table(namespace, table).metadata
-        stamp = newest_stamp(metadata, head_of(metadata))
-        return summary_of(snapshot_at(metadata, stamp.snapshot_id)) if stamp else {}
+        return stamp_and_summary(self.table(namespace, table).metadata, None)[1]
 
     def foreign_commit(self, namespace: str, table: str) -> int | None:
         """Main's newest commit that changed rows, if it has no stamp (so another program wrote it)."""
@@ -224,9 +221,7 @@ class Lake:
 
     def stamp_or_mirror(self, namespace: str, table: str, mirror: Stamp | None) -> Stamp | None:
         """The newest stamp. If all stamped commits have expired: its mirror, unless main was rolled back past it."""
-        metadata = self.table(namespace, table).metadata
-        stamp = newest_stamp(metadata, head_of(metadata))
-        return stamp or (mirror if mirror is not None and may_hold(metadata, mirror) else None)
+        return stamp_and_summary(self.table(namespace, table).metadata, mirror)[0]
 
     def facts(self, namespace: str, table: str) -> SinkTableFacts:
         """Whether the table exists, its head, newest stamp and row count (None if that is not cheap to find out)."""
@@ -298,6 +293,10 @@ class Lake:
         with suppress(TableAlreadyExistsError):
             self.catalog.register_table(stage.identifier, location)
         return self.open_stage(namespace, table, label)
+
+    def stage_for_changes(self, namespace: str, table: str, label: str) -> Stage:
+        """A new stage: readers see a batch of events when it is published."""
+        return self.stage(namespace, table, label)
 
     def _pin(self, stage: Stage) -> None:
         """Tag the base on the target, so that its files do not expire whatever the retention settings are."""

@@ -1,11 +1,13 @@
 """A few changed rows, written by PyIceberg and Arrow: position deletes and new rows in one commit, without a Spark job.
 
 Only for plain tables (format version 2, not partitioned, not sorted) whose deletes are all by position, in Parquet.
+The commit is a compare-and-set on main with the requirements of a publish (stage.py), so it needs no stage.
 Files never change under their path, so the key columns of recently read ones are kept in memory; see `Kept`.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,17 +31,33 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
     ManifestWriterV2,
-    write_manifest,
     write_manifest_list,
 )
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Snapshot, SnapshotSummaryCollector, Summary, update_snapshot_summaries
-from pyiceberg.table.update import AddSnapshotUpdate, AssertRefSnapshotId, AssertTableUUID
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    AssertCurrentSchemaId,
+    AssertLastAssignedFieldId,
+    AssertRefSnapshotId,
+    AssertTableUUID,
+    SetPropertiesUpdate,
+)
 from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, LongType, StringType
 
-from airflow_cdc.core.errors import SinkError
+from airflow_cdc.core.errors import StaleHeadError
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
-from airflow_cdc.sinks.iceberg.snapshots import head_of, last_sequence, make, set_ref, snapshot_at, summary_of
+from airflow_cdc.sinks.iceberg.snapshots import (
+    head_of,
+    last_sequence,
+    lineage,
+    make,
+    set_ref,
+    snapshot_at,
+    summary_of,
+)
+from airflow_cdc.sinks.iceberg.stage import publish_time
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -47,10 +65,18 @@ if TYPE_CHECKING:
 
     from airflow_cdc.sinks.iceberg.catalog import Identifier
 
-# More rows than this in the files that may hold a key, or more manifests, are a matter for Spark, which merges manifests.
+log = logging.getLogger("airflow_cdc.iceberg")
+
+# More files than this, or more rows in those that may hold a key, are a matter for Spark's tasks.
 MOST_ROWS: Final = 5_000_000
-MOST_MANIFESTS: Final = 80
-KEPT_BYTES: Final = 64 << 20
+MOST_FILES: Final = 5_000
+KEPT_BYTES: Final = 128 << 20
+# So many small manifests of a kind are written as one, as Spark's appends do.
+MERGE_AT: Final = 20
+SMALL_MANIFEST: Final = 1 << 20
+WRITE_FORMAT: Final = "write.format.default"
+# What PyIceberg and Arrow raise for a value or a file that they can't handle; nothing is committed then.
+_NOT_OURS = (pa.ArrowException, ValueError, TypeError, NotImplementedError)
 _PATH_ID, _POS_ID = 2147483546, 2147483545  # field ids that the format reserves for position deletes
 _DELETE_SCHEMA = pa.schema(
     [
@@ -89,7 +115,7 @@ _KEPT = Kept()
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The live files of a snapshot."""
+    """The live files of a snapshot, and the manifests that name them."""
 
     manifests: Sequence[ManifestFile]
     data: Sequence[DataFile]
@@ -98,83 +124,134 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class RowDelta:
-    """Rows to delete by their keys, and rows to add.
+    """Rows to delete by their keys, and rows to add, for one commit on a table's main.
 
     Attributes:
         keys: the key's columns by name; all rows under these keys are deleted.
         rows: the rows to add, by the table's column names.
         summary: the properties of the commit.
+        properties: table properties to set in the same commit.
     """
 
     keys: pa.Table
     rows: pa.Table
     summary: Mapping[str, str]
+    properties: Mapping[str, str] = field(default_factory=dict)
 
-    def write(self, catalog: Catalog, identifier: Identifier, table: Table) -> bool:
-        """Commit it to `table`, as just read; False, with nothing written, if only Spark can do that."""
-        files = live_files(table)
-        if files is None or not _takes_keys(table, self.keys.schema):
-            return False
-        positions = find(table, files, self.keys)
-        if positions is None:
-            return False
-        added = [*_write_deletes(table, positions), *_write_rows(table, self.rows)]
-        number = table.metadata.new_snapshot_id()
-        snapshot = _snapshot(table, files.manifests, added, number, self.summary)
-        expected = head_of(table.metadata)
+    def write(self, catalog: Catalog, identifier: Identifier, table: Table) -> Table | None:
+        """Commit it to `table`, as it was read. Returns the table after it; None, with nothing written, if only Spark can.
 
-        def build(now: Table) -> Change | None:
-            head = head_of(now.metadata)
-            if head == number:
+        Raises StaleHeadError if main, the schema or the table itself is another one by now.
+        """
+        snapshot = self._prepared(table)
+        return None if snapshot is None else _committed(catalog, identifier, table, snapshot, self.properties)
+
+    def _prepared(self, table: Table) -> Snapshot | None:
+        """The snapshot with its files written, which nothing names yet."""
+        try:
+            keys, rows = _as_stored(table, self.keys), _as_stored(table, self.rows)
+            files = live_files(table)
+            positions = None if files is None or not _takes_keys(keys.schema) else find(table, files, keys)
+            if files is None or positions is None:
                 return None
-            if head != expected:
-                raise SinkError(
-                    f"the stage moved from {expected} to {head} while changes were written to it",
-                    where=".".join(identifier),
-                    todo="Nothing was published; run the job again.",
-                )
-            same = make(AssertRefSnapshotId, ref="main", snapshot_id=expected)
-            main = set_ref("main", number, old=now.metadata.refs.get("main"))
-            same_table = AssertTableUUID(uuid=now.metadata.table_uuid)
-            return Change((same_table, same), (AddSnapshotUpdate(snapshot=snapshot), main))
+            added = [*_write_deletes(table, positions), *_write_rows(table, rows)]
+        except _NOT_OURS as error:
+            log.info("%s is written by Spark: %r", ".".join(table.name()), error)
+            return None
+        return _snapshot(table, files.manifests, added, self.summary)
 
-        commit(catalog, identifier, build, what=f"{self.rows.num_rows} rows")
-        return True
+
+def takes(table: Table) -> bool:
+    """Whether the table's layout is one that can be written here."""
+    metadata = table.metadata
+    return (
+        metadata.format_version == 2
+        and table.spec().is_unpartitioned()
+        and table.sort_order().is_unsorted
+        and metadata.properties.get(WRITE_FORMAT, "parquet").lower() == "parquet"
+        and head_of(metadata) is not None
+    )
+
+
+def _committed(
+    catalog: Catalog, identifier: Identifier, table: Table, snapshot: Snapshot, properties: Mapping[str, str]
+) -> Table:
+    """The table with the snapshot as its main. The requirements are those of a publish."""
+    metadata = table.metadata
+    expected, where = head_of(metadata), ".".join(identifier)
+    changed = {key: value for key, value in properties.items() if metadata.properties.get(key) != value}
+    requirements = (
+        AssertTableUUID(uuid=metadata.table_uuid),
+        make(AssertRefSnapshotId, ref=MAIN_BRANCH, snapshot_id=expected),
+        make(AssertCurrentSchemaId, current_schema_id=metadata.current_schema_id),
+        make(AssertLastAssignedFieldId, last_assigned_field_id=metadata.last_column_id),
+    )
+    same = (metadata.table_uuid, expected, metadata.current_schema_id, metadata.last_column_id)
+
+    def build(now: Table) -> Change | None:
+        meta = now.metadata
+        head = head_of(meta)
+        if any(one.snapshot_id == snapshot.snapshot_id for one in lineage(meta, head)):
+            return None
+        if (meta.table_uuid, head, meta.current_schema_id, meta.last_column_id) != same:
+            raise StaleHeadError(
+                f"main moved from {expected} to {head}, or its columns changed, while changes were written to it",
+                where=f"table {where}",
+                todo="The next run reads and writes the changes again.",
+            )
+        main = set_ref(MAIN_BRANCH, snapshot.snapshot_id, old=meta.refs.get(MAIN_BRANCH))
+        notes = (SetPropertiesUpdate(updates=changed),) if changed else ()
+        return Change(requirements, (AddSnapshotUpdate(snapshot=snapshot), main, *notes))
+
+    return commit(catalog, identifier, build, what=f"snapshot {snapshot.snapshot_id}", first=table)
+
+
+def _as_stored(table: Table, columns: pa.Table) -> pa.Table:
+    """The columns in the order and types of the table's schema. Raises ValueError for a value that does not fit."""
+    fields = {one.name: one for one in table.schema().as_arrow()}
+    names = [name for name in fields if name in columns.schema.names]
+    if len(names) != columns.num_columns:
+        raise ValueError("the table does not have all of the columns")
+    arrays = [_stored(columns.column(name), fields[name]) for name in names]
+    return pa.table(arrays, schema=pa.schema([fields[name] for name in names]))
+
+
+def _stored(column: pa.ChunkedArray, wanted: pa.Field) -> pa.ChunkedArray:
+    if column.null_count and not wanted.nullable:
+        raise ValueError("a required column holds NULL")
+    return column.cast(wanted.type)
 
 
 def live_files(table: Table) -> Files | None:
     """The files of the table's head; None if the table, or a file, is of a kind that is left to Spark."""
-    metadata = table.metadata
-    if metadata.format_version != 2 or not table.spec().is_unpartitioned() or not table.sort_order().is_unsorted:
+    head = snapshot_at(table.metadata, head_of(table.metadata))
+    if head is None or not takes(table):
         return None
-    head = snapshot_at(metadata, head_of(metadata))
-    manifests = [] if head is None else head.manifests(table.io)
-    if len(manifests) > MOST_MANIFESTS or any(m.partition_spec_id != table.spec().spec_id for m in manifests):
+    manifests = head.manifests(table.io)
+    if any(manifest.partition_spec_id != table.spec().spec_id for manifest in manifests):
         return None
-    files = [file for manifest in manifests for file in _files_in(table, manifest)]
-    if any(
+    files = [entry.data_file for manifest in manifests for entry in _entries(table, manifest)]
+    strange = any(
         file.file_format != FileFormat.PARQUET or file.content == DataFileContent.EQUALITY_DELETES for file in files
-    ):
+    )
+    if strange or len(files) > MOST_FILES:
         return None
     data = [file for file in files if file.content == DataFileContent.DATA]
     return Files(manifests, data, [file for file in files if file.content == DataFileContent.POSITION_DELETES])
 
 
-def _files_in(table: Table, manifest: ManifestFile) -> list[DataFile]:
+def _entries(table: Table, manifest: ManifestFile) -> list[ManifestEntry]:
     key = ("manifest", manifest.manifest_path)
-    files: list[DataFile] | None = _KEPT.get(key)
-    if files is None:
-        files = [entry.data_file for entry in manifest.fetch_manifest_entry(table.io)]
-        _KEPT.put(key, files, 2_000 * len(files))
-    return files
+    entries: list[ManifestEntry] | None = _KEPT.get(key)
+    if entries is None:
+        entries = manifest.fetch_manifest_entry(table.io)
+        _KEPT.put(key, entries, 2_000 * len(entries))
+    return entries
 
 
-def _takes_keys(table: Table, keys: pa.Schema) -> bool:
+def _takes_keys(keys: pa.Schema) -> bool:
     """Whether equal keys have equal Arrow values: not so for floating point numbers."""
-    known = {field.name for field in table.schema().fields}
-    return all(
-        one.name in known and not pa.types.is_floating(one.type) and not pa.types.is_nested(one.type) for one in keys
-    )
+    return not any(pa.types.is_floating(one.type) or pa.types.is_nested(one.type) for one in keys)
 
 
 def find(table: Table, files: Files, keys: pa.Table) -> dict[str, pa.Array] | None:
@@ -280,25 +357,23 @@ def _write_deletes(table: Table, positions: Mapping[str, pa.Array]) -> Iterator[
     """One file of position deletes, in the order that the format wants: by path, then position."""
     if not positions:
         return
-    paths = sorted(positions)
+    paths = sorted(positions, key=str.encode)
     columns = [
         pa.concat_arrays([pa.array([path] * len(positions[path]), pa.string()) for path in paths]),
         pa.concat_arrays([positions[path] for path in paths]),
     ]
     deletes = pa.Table.from_arrays(columns, schema=_DELETE_SCHEMA)
-    location = f"{table.metadata.location.rstrip('/')}/data/{uuid.uuid4()}-deletes.parquet"
-    output = table.io.new_output(location)
+    output = table.io.new_output(table.location_provider().new_data_location(f"{uuid.uuid4()}-deletes.parquet"))
     with output.create() as stream:
         pq.write_table(deletes, stream, compression="zstd")
     ends = pc.min_max(deletes.column("pos")).as_py()
-    bounds = (
+    low, high = (
         {_PATH_ID: to_bytes(StringType(), path), _POS_ID: to_bytes(LongType(), pos)}
         for path, pos in ((paths[0], ends["min"]), (paths[-1], ends["max"]))
     )
-    low, high = bounds
     yield DataFile.from_args(
         content=DataFileContent.POSITION_DELETES,
-        file_path=location,
+        file_path=output.location,
         file_format=FileFormat.PARQUET,
         partition=Record(),
         record_count=deletes.num_rows,
@@ -320,37 +395,58 @@ class _DeleteManifestWriter(ManifestWriterV2):
         return {**super()._meta, "content": "deletes"}
 
 
-def _write_manifest(table: Table, files: Sequence[DataFile], number: int) -> ManifestFile:
-    output = table.io.new_output(f"{table.metadata.location.rstrip('/')}/metadata/{uuid.uuid4()}-m0.avro")
-    deletes = files[0].content == DataFileContent.POSITION_DELETES
-    spec, schema = table.spec(), table.schema()
-    manifest = (
-        _DeleteManifestWriter(spec, schema, output, number, "deflate")
-        if deletes
-        else write_manifest(2, spec, schema, output, number, "deflate")
-    )
-    with manifest as writer:
-        for file in files:
+def _write_manifest(
+    table: Table,
+    number: int,
+    kind: ManifestContent,
+    *,
+    added: Sequence[DataFile] = (),
+    old: Sequence[ManifestEntry] = (),
+) -> ManifestFile:
+    """A manifest of files that this commit adds, or of entries that other manifests held."""
+    output = table.io.new_output(_metadata_location(table, f"{uuid.uuid4()}-m0.avro"))
+    writer_of = _DeleteManifestWriter if kind == ManifestContent.DELETES else ManifestWriterV2
+    with writer_of(table.spec(), table.schema(), output, number, "deflate") as writer:
+        for entry in old:
+            writer.existing(entry)
+        for file in added:
             writer.add(
                 ManifestEntry.from_args(
                     status=ManifestEntryStatus.ADDED, snapshot_id=number, sequence_number=None, data_file=file
                 )
             )
-    return manifest.to_manifest_file()
+    return writer.to_manifest_file()
+
+
+def _metadata_location(table: Table, name: str) -> str:
+    return f"{table.metadata.location.rstrip('/')}/metadata/{name}"
+
+
+def _fewer(table: Table, manifests: Sequence[ManifestFile], number: int) -> Iterator[ManifestFile]:
+    """The manifests; as soon as there are many small ones of a kind, these in one."""
+    for kind in ManifestContent:
+        own = [manifest for manifest in manifests if manifest.content == kind]
+        small = [manifest for manifest in own if manifest.manifest_length <= SMALL_MANIFEST]
+        entries = [entry for manifest in small for entry in _entries(table, manifest)]
+        if len(small) >= MERGE_AT and entries:
+            yield _write_manifest(table, number, kind, old=entries)
+            own = [manifest for manifest in own if manifest not in small]
+        yield from own
 
 
 def _snapshot(
-    table: Table, manifests: Sequence[ManifestFile], added: Sequence[DataFile], number: int, summary: Mapping[str, str]
+    table: Table, manifests: Sequence[ManifestFile], added: Sequence[DataFile], summary: Mapping[str, str]
 ) -> Snapshot:
     """The snapshot that adds these files to the head's."""
     metadata = table.metadata
-    parent, sequence = head_of(metadata), last_sequence(metadata) + 1
+    number, parent, sequence = metadata.new_snapshot_id(), head_of(metadata), last_sequence(metadata) + 1
     deletes = [file for file in added if file.content == DataFileContent.POSITION_DELETES]
     data = [file for file in added if file.content == DataFileContent.DATA]
-    written = [_write_manifest(table, files, number) for files in (data, deletes) if files]
-    location = f"{metadata.location.rstrip('/')}/metadata/snap-{number}-0-{uuid.uuid4()}.avro"
+    kinds = ((ManifestContent.DATA, data), (ManifestContent.DELETES, deletes))
+    written = [_write_manifest(table, number, kind, added=files) for kind, files in kinds if files]
+    location = _metadata_location(table, f"snap-{number}-0-{uuid.uuid4()}.avro")
     with write_manifest_list(2, table.io.new_output(location), number, parent, sequence, "deflate") as writer:
-        writer.add_manifests([*written, *manifests])
+        writer.add_manifests([*written, *_fewer(table, manifests, number)])
     collector = SnapshotSummaryCollector()
     for file in added:
         collector.add_file(file, table.schema(), table.spec())
@@ -363,6 +459,7 @@ def _snapshot(
         snapshot_id=number,
         parent_snapshot_id=parent,
         sequence_number=sequence,
+        timestamp_ms=publish_time(metadata),
         manifest_list=location,
         schema_id=metadata.current_schema_id,
         summary=Summary(operation, **{**totals.additional_properties, **summary}),

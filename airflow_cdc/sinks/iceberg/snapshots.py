@@ -101,6 +101,14 @@ def newest_stamp(metadata: TableMetadata, snapshot_id: int | None) -> Stamp | No
     return None
 
 
+def stamp_and_summary(metadata: TableMetadata, mirror: Stamp | None) -> tuple[Stamp | None, dict[str, str]]:
+    """Main's newest stamp with the summary of its commit. If all have expired: the mirror, if it can hold, and {}."""
+    stamp = newest_stamp(metadata, head_of(metadata))
+    if stamp is not None:
+        return stamp, summary_of(snapshot_at(metadata, stamp.snapshot_id))
+    return (mirror if mirror is not None and may_hold(metadata, mirror) else None), {}
+
+
 def foreign_commit(metadata: TableMetadata) -> int | None:
     """Main's newest commit that changed rows, if it has no stamp (so another program wrote it)."""
     changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")

@@ -386,11 +386,11 @@ def fit_snapshots(
             changes["added_rows"], next_row = end - next_row, end
         fitted.append(snapshot.model_copy(update=changes))
     if fitted:
-        fitted[-1] = fitted[-1].model_copy(update={"timestamp_ms": _publish_time(target)})
+        fitted[-1] = fitted[-1].model_copy(update={"timestamp_ms": publish_time(target)})
     return fitted
 
 
-def _publish_time(target: TableMetadata) -> int:
+def publish_time(target: TableMetadata) -> int:
     """The time at which the published snapshot became visible.
 
     The snapshot's own time may be before a compaction's, and Iceberg refuses to load a table whose snapshot

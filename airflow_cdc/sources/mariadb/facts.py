@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.position import Available
+from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.core.xa import XaState
-from airflow_cdc.sources.mariadb.availability import availability
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.gtid import MariaDbState
 from airflow_cdc.sources.mariadb.position import MariaDbPosition, mariadb_position
+from airflow_cdc.sources.mysql.availability import file_available
 from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, may_be_on
 from airflow_cdc.sources.mysql.session import Session
 
@@ -53,7 +53,24 @@ class MariaDbFacts(BinlogFacts):
         return {**super(MariaDbFacts, self).log_faults, **own}
 
     def available(self, position: Any) -> Available:
-        return availability(self, mariadb_position(position))
+        """Whether the log still has all changes after `position`: by GTID if it has GTIDs, else by file and position.
+
+        LOST: in some domain the oldest file begins after the position. NOT_YET: the server never logged one of the
+        position's transactions.
+        """
+        here = mariadb_position(position)
+        if not self.log_bin:
+            return Available(Availability.LOST, "the binary log is off on this server")
+        if not here.domains:
+            return file_available(self, here.place)
+        if self.domains is None:
+            return Available(Availability.UNKNOWN, "the server says nothing of its GTIDs")
+        if unseen := self.unseen(here):
+            return Available(Availability.NOT_YET, f"not logged on this server: {unseen}")
+        missing = self.domains.purged - here.domains
+        if missing:
+            return Available(Availability.LOST, f"purged before they were read: {missing}")
+        return Available(Availability.AVAILABLE, "every transaction after the stored place is still in the log")
 
     def by_gtid(self, position: MariaDbPosition) -> bool:
         return bool(position.domains)

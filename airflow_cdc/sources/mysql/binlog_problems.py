@@ -131,7 +131,8 @@ def source_changed(case: BinlogCase) -> Evidence | None:
     source, stored = pair
     known = known_servers(case.seen)
     differs: dict[str, object] = {}
-    if known and source.server_uuid not in known:
+    # MariaDB has no server_uuid: a watermark names a run of the server, which says nothing after a restart
+    if known and source.server_uuid and source.server_uuid not in known:
         differs["server_uuid before"] = ", ".join(sorted(known))
     if not stored.place.comparable(source.current):
         differs["file names"] = f"{stored.place.base} stored, {source.current.base} on the server"

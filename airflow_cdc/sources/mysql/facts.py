@@ -41,11 +41,13 @@ class EventAtPosition:
         place: whether an event begins there.
         events: types of the next few events; () at the end of the file.
         said: the server's message if it could not read an event there, else "".
+        transaction: the GTID of the transaction whose first statement begins there, as MySQL writes it; "" if none does.
     """
 
     place: EventBoundary
     events: tuple[str, ...] = ()
     said: str = ""
+    transaction: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", tuple(self.events))

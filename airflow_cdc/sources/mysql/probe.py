@@ -6,6 +6,7 @@ A result is None (or empty) if the user lacks the privilege for it: a diagnosis 
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +24,9 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
 
 _LOOK_EVENTS: Final = 3
+# from MySQL 5.7 without checksums to 9.x with a tag of 32 characters
+_GTID_EVENT_SIZES: Final = range(61, 200)
+_GTID_NEXT: Final = re.compile(r"GTID_NEXT\s*=\s*'([^']+:\d+)'")
 _UNREADABLE: Final = 1220  # "Error when executing command SHOW BINLOG EVENTS: …"
 _DUMP: Final = 0x12  # COM_BINLOG_DUMP
 _DUMP_NON_BLOCK: Final = 1
@@ -44,12 +48,31 @@ def inspect_position(session: Session, position: BinlogPosition, files: Sequence
     except MissingPrivilegeError:
         return None
     place = EventBoundary.INSIDE if error else _place(position, sizes[position.file], events, after)
-    return EventAtPosition(place, tuple(str(event["Event_type"]) for event in events), error)
+    types = tuple(str(event["Event_type"]) for event in events)
+    begins = place is EventBoundary.BOUNDARY and types[:1] == ("Query",)
+    return EventAtPosition(place, types, error, _gtid_before(session, position) if begins else "")
 
 
-def _events_from(session: Session, position: BinlogPosition) -> tuple[list[dict[str, Any]], str]:
+def _gtid_before(session: Session, position: BinlogPosition) -> str:
+    """The GTID of the event that ends at a position; "" if no such event does.
+
+    The log has no way back from an event to the one before it, so every size that such an event may have is tried.
+    """
+    for size in _GTID_EVENT_SIZES:
+        if size > position.pos:
+            break
+        events, _ = _events_from(session, replace(position, pos=position.pos - size), most=1)
+        gtid = _GTID_NEXT.search(str(events[0]["Info"])) if events else None
+        if gtid and (int(events[0]["Pos"]), int(events[0]["End_log_pos"])) == (position.pos - size, position.pos):
+            return gtid[1]
+    return ""
+
+
+def _events_from(
+    session: Session, position: BinlogPosition, most: int = _LOOK_EVENTS
+) -> tuple[list[dict[str, Any]], str]:
     """The events that the server shows from a place on, and its message if it cannot read an event there."""
-    sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {_LOOK_EVENTS}"
+    sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {most}"
     try:
         return session.rows(sql, doing="look at the stored position"), ""
     except SourceError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.position import Availability
 from airflow_cdc.core.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
 from airflow_cdc.core.text import shorten
@@ -125,6 +126,29 @@ def gtid_missing_in_offset(case: MySqlCase) -> Evidence | None:
     return {**server_evidence(case, modes), **offset_evidence(case)}
 
 
+def half_sent(case: MySqlCase) -> Evidence | None:
+    """The stored set lists the transaction that the offset is inside of: a start from there skips the rest of it.
+
+    Debezium lists it after it lost its connection inside it and read it again. A start skips as many events of the next
+    transactions as the offset counts, too. While the connector streams, it sends the rest and moves on by itself.
+    """
+    pair = with_log(case.both_of_one_server)
+    if pair is None or case.streams or case.offset is None or case.offset.inside is not Inside.TRANSACTION:
+        return None
+    look, stored = pair[0].at_offset, pair[1].gtids
+    if look is None or not look.transaction or not stored:
+        return None
+    transaction = GtidSet.parse(look.transaction)
+    if not transaction.issubset(stored):
+        return None
+    return {
+        **server_evidence(case, {"transaction at the position": look.transaction}),
+        **evidence(case, OFFSETS, {"gtids stored": shorten(str(stored))}),
+        **offset_evidence(case),
+        **state_evidence(case),
+    }
+
+
 def failed_over(case: MySqlCase) -> Evidence | None:
     """The server that answers is not one that this pipeline was read from, and the connector has failed.
 
@@ -206,6 +230,14 @@ PROBLEMS = (
         38,
         "The connector streams from a position that this server has not reached: another server answers.",
         streams_elsewhere,
+    ),
+    Problem(
+        "TRANSACTION_HALF_SENT",
+        48,
+        "The stored set lists a transaction of which only a part was sent: a connector that starts there skips the rest.",
+        half_sent,
+        (DIFF_REPAIR, FULL),
+        about_position=True,
     ),
     Problem(
         "GTID_MISSING_IN_OFFSET",

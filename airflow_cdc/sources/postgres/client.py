@@ -19,6 +19,7 @@ from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.postgres.checks import checks
+from airflow_cdc.sources.postgres.crash import leave_mark, read_counted_since, require_no_crash
 from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
 from airflow_cdc.sources.postgres.hold import SlotHolds
@@ -35,8 +36,6 @@ from airflow_cdc.sources.postgres.snapshot import (
     wait_unused,
 )
 
-MARK: Final = "airflow_cdc"  # the prefix of our messages in the log
-_MARK: Final = "SELECT pg_catalog.pg_logical_emit_message(true, %s, '')"
 # the end of the log as written, which can be ahead of the part that is flushed to disk
 _INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
 # Transactions that were open at a snapshot, still are, and may be in the middle of their commit. A session shows its
@@ -163,14 +162,15 @@ class PostgresSource:
     def watermark(self, *, xa_timeout: float = 0.0) -> Watermark:  # noqa: ARG002 - prepared transactions are not in the log yet
         """W: the end of the log, then what is visible; `wait_visible` waits for what is logged but not yet visible.
 
-        Leaves a message as `position` does: a connector that keeps its offset must pass W, also on a quiet source.
+        Leaves a message as `position` does: a connector that keeps its offset must pass W, also on a quiet source. W is on
+        disk then, so a crash of the server leaves it within the log.
         """
         return self._marked()
 
     def _marked(self) -> Watermark:
         with self.session() as session:
             taken = _taken(session)
-            session.run(_MARK, (MARK,), doing="leave a mark in the log")
+            leave_mark(session)
             return taken
 
     def wait_visible(self, watermark: Watermark, timeout: float) -> None:
@@ -222,16 +222,17 @@ class PostgresSource:
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError unless this is the cluster and the timeline on which W was taken (INV 9).
 
-        A restart alone does no harm: PostgreSQL logs a commit before readers can see it.
+        A clean restart does no harm. Raises ServerCrashedError after a crash, which may undo what readers have seen.
         """
         with self.session() as session:
             now = read_server(session)
-        if now.name != watermark.server:
-            raise WrongServerError(
-                f"the connection reaches the server {now.name}, and the watermark is of {watermark.server}",
-                where=self.where,
-                todo="Check the address. If a standby was promoted, take a new watermark: clear fence_and_watermark.",
-            )
+            if now.name != watermark.server:
+                raise WrongServerError(
+                    f"the connection reaches the server {now.name}, and the watermark is of {watermark.server}",
+                    where=self.where,
+                    todo="Check the address. If a standby was promoted, take a new watermark: clear fence_and_watermark.",
+                )
+            require_no_crash(session, watermark, self.where)
 
     def availability(self, position: Position) -> Available:
         """Whether the pipeline's slot still gives a reader at `position` every later change. Raises SourceError."""
@@ -287,7 +288,7 @@ def _taken(session: Session) -> Watermark:
     server = read_server(session)
     lsn = session.row(_INSERT_END, doing="read the end of the log")["lsn"]
     shown = session.row("SELECT pg_catalog.pg_current_snapshot()::text AS s", doing="read what is visible")["s"]
-    position = PgPosition(Lsn.parse(lsn), server.timeline, server.system_id, shown)
+    position = PgPosition(Lsn.parse(lsn), server.timeline, server.system_id, shown, read_counted_since(session))
     return Watermark(position, server.name, datetime.fromisoformat(server.taken_at))
 
 

@@ -56,6 +56,10 @@ class WrongServerError(SourceError):
     """The connection reaches another server or timeline than the one on which the watermark was taken (INV 9)."""
 
 
+class ServerCrashedError(SourceError):
+    """The server crashed since the watermark: what was read before may not have survived."""
+
+
 class SlotError(SourceError):
     """A replication slot is unusable: active, invalidated, missing, or ahead of the requested position."""
 

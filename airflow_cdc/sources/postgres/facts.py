@@ -9,11 +9,10 @@ from typing import Any, Final
 
 from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.observation import SourceFacts
-from airflow_cdc.core.position import Available
-from airflow_cdc.sources.postgres.availability import available
+from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.sources.postgres.grants import missing, read_grants
 from airflow_cdc.sources.postgres.names import split_name
-from airflow_cdc.sources.postgres.position import Lsn, PgPosition, server_name
+from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position, server_name
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.slot import Slot, SlotForecast, forecast, read_slots
 
@@ -204,7 +203,20 @@ class PgFacts(SourceFacts):
         return False  # much of the log is not about captured tables, and only a reader can tell which part is
 
     def available(self, position: Any) -> Available:
-        return available(self, position)
+        """The one answer to whether a reader at `position` would find every change since."""
+        here, slot = postgres_position(position), self.slot
+        if not here.comparable(self.log.position):
+            return Available(Availability.UNKNOWN, f"{here} is of another server than {self.log.name}")
+        if here.lsn > self.log.lsn and not self.log.standby:
+            return Available(Availability.NOT_YET, f"the log ends at {self.log.lsn}")
+        if slot is None:
+            return Available(Availability.LOST, f"slot {self.slot_name!r} does not exist")
+        if slot.invalidated:
+            return Available(Availability.LOST, f"slot {slot.name!r} was invalidated ({slot.invalidated})")
+        for name, lsn in (("begins at", slot.restart), ("was moved to", slot.confirmed)):
+            if lsn is not None and here.lsn < lsn:
+                return Available(Availability.LOST, f"slot {slot.name!r} {name} {lsn}")
+        return Available(Availability.AVAILABLE, f"slot {slot.name!r} holds all after {slot.confirmed}")
 
     def read_all(self, position: PgPosition) -> bool:
         return position.lsn >= self.log.lsn

@@ -51,13 +51,15 @@ class PgPosition:
 
     `system_id` and `timeline` identify it; "" and 0 if they were not stored (Debezium does not store them). They are
     compared before the LSN: a restored or promoted server continues the same numbers for other changes. `snapshot`
-    (visible.py) lists the transactions that were visible there; "" if that was not read.
+    (visible.py) lists the transactions that were visible there; "" if that was not read. `counted_since` shows whether
+    the server has crashed since (crash.py); "" likewise.
     """
 
     lsn: Lsn
     timeline: int = 0
     system_id: str = ""
     snapshot: str = field(default="", compare=False)
+    counted_since: str = field(default="", compare=False)
 
     kind: ClassVar[str] = "postgres"
 
@@ -86,7 +88,8 @@ class PgPosition:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON that includes the kind of position; the LSN is text."""
-        said = {"snapshot": self.snapshot} if self.snapshot else {}
+        read = {"snapshot": self.snapshot, "counted_since": self.counted_since}
+        said = {name: value for name, value in read.items() if value}
         return {"kind": self.kind, "lsn": str(self.lsn), "timeline": self.timeline, "system_id": self.system_id, **said}
 
     @classmethod
@@ -96,7 +99,8 @@ class PgPosition:
         try:
             if raw["kind"] != cls.kind:
                 raise PositionError(f"a position of kind {raw['kind']!r} is not PostgreSQL's")
-            return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]), str(raw.get("snapshot") or ""))
+            read = (str(raw.get(name) or "") for name in ("snapshot", "counted_since"))
+            return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]), *read)
         except MALFORMED as error:
             raise PositionError(f"the position cannot be read: {error!r}") from error
 

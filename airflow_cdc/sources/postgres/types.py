@@ -35,7 +35,7 @@ from airflow_cdc.core.types import (
 from airflow_cdc.sources.postgres.quoting import quote_ident, text_literal
 
 if TYPE_CHECKING:
-    from airflow_cdc.sources.postgres.schema import PgColumn, PgTable
+    from airflow_cdc.sources.postgres.columns import PgColumn, PgTable
 
 WORDS: Final = "postgres"
 _MONEY: Final = Decimal(19, 2)

@@ -180,8 +180,34 @@ def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int
     """Every committed record of a topic, up to its current ends, in order within each partition.
 
     `ranges` (partition → first offset, end) selects a part of it. For small topics (offsets, schema history and
-    changes). Raises TransportError if there is no such topic or the ends are not reached within its timeout.
+    changes). Raises TransportError if there is no such topic, the ends are not reached within its timeout, or the broker
+    has deleted the first record of a range.
     """
+    with _reading(endpoint, topic, ranges) as records:
+        return list(records)
+
+
+def read_few(
+    endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int, int]], most_bytes: int
+) -> list[Record] | None:
+    """The committed records in `ranges`, as read_all gives them; None if their keys and values are larger together."""
+    few: list[Record] = []
+    if not ranges:
+        return few
+    with _reading(endpoint, topic, ranges) as records:
+        for record in records:
+            most_bytes -= len(record.key or b"") + len(record.value or b"")
+            if most_bytes < 0:
+                return None
+            few.append(record)
+    return few
+
+
+@contextmanager
+def _reading(
+    endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int, int]] | None
+) -> Iterator[Iterator[Record]]:
+    """The committed records of a topic, or of ranges of it, while the block lasts."""
     from kafka import KafkaConsumer, TopicPartition
 
     where = f"{endpoint.where}, topic {topic}"
@@ -193,41 +219,18 @@ def read_all(endpoint: KafkaEndpoint, topic: str, ranges: Mapping[int, tuple[int
             **_options(endpoint),
             isolation_level="read_committed",
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            # a deleted start of a range is an error: "earliest" would go on with the next record and report nothing
+            auto_offset_reset="earliest" if ranges is None else "none",
         )
         try:
             consumer.assign(partitions)
-            consumer.seek_to_beginning(*partitions)
-            ends = consumer.end_offsets(partitions)
+            if ranges is None:
+                consumer.seek_to_beginning(*partitions)
+            ends = consumer.end_offsets(partitions) if ranges is None else {}
             for part, (start, end) in ((part, ranges[part.partition]) for part in partitions if ranges):
                 consumer.seek(part, start)
                 ends[part] = end
-            return list(_drain(consumer, ends, time.monotonic() + endpoint.timeout, where))
-        finally:
-            consumer.close()
-
-
-def read_range(endpoint: KafkaEndpoint, topic: str, bounds: Mapping[int, tuple[int, int]]) -> list[Record]:
-    """The committed records in `bounds` (partition → first offset, end), in order within each partition.
-
-    Raises TransportError for offsets that the broker no longer has; they are not skipped.
-    """
-    from kafka import KafkaConsumer, TopicPartition
-
-    where = f"{endpoint.where}, topic {topic}"
-    wanted = {TopicPartition(topic, p): (start, end) for p, (start, end) in bounds.items() if end > start}
-    if not wanted:
-        return []
-    options = {**_options(endpoint), "isolation_level": "read_committed", "enable_auto_commit": False}
-    with explaining(where, "read the topic"):
-        # "none": an offset that is gone is an error, where "earliest" would go on with the next one
-        consumer = KafkaConsumer(**options, auto_offset_reset="none")
-        try:
-            consumer.assign([*wanted])
-            for part, (start, _) in wanted.items():
-                consumer.seek(part, start)
-            ends = {part: end for part, (_, end) in wanted.items()}
-            return list(_drain(consumer, ends, time.monotonic() + endpoint.timeout, where))
+            yield _drain(consumer, ends, time.monotonic() + endpoint.timeout, where)
         finally:
             consumer.close()
 
@@ -272,6 +275,10 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
     (("Authorization",), "Grant the user access to it."),
+    (
+        ("OffsetOutOfRange",),
+        "The broker has deleted these records (retention): read the tables again with cdc_recovery.",
+    ),
     (
         ("SSL", "CERTIFICATE", "No such file", "PEM"),
         "Check security.protocol and the ssl files of the Kafka connection.",

@@ -14,6 +14,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
+from stack.versions import mariadb_series
 from tests.integration.mariadb.recovered import Followed
 from tests.integration.mariadb.support import endpoint
 
@@ -42,7 +43,7 @@ def table(server: MySqlServer, databases: Callable[..., str]) -> str:
 def own(servers: stack.Stack) -> Iterator[MySqlServer]:
     """A server whose log may be reset and cut; it ends with the test."""
     name = f"maria-own-{len(servers.mysql)}"
-    made = servers.add_mysql(MySqlSettings(name=name, server_id=107, series="mariadb"))
+    made = servers.add_mysql(MySqlSettings(name=name, server_id=107, series=mariadb_series()))
     made.execute("CREATE DATABASE shop", "CREATE TABLE shop.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(99))")
     yield made
     end(servers.mysql[name].child)
@@ -54,7 +55,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[stack.Stack]:
     if there := os.environ.get("CDC_TEST_STACK"):
         yield stack.Stack.load(Path(there))
         return
-    settings = MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304)
+    settings = MySqlSettings(name="mariadb", server_id=103, series=mariadb_series(), max_binlog_size=4194304)
     folder = tmp_path_factory.mktemp("connected") / "stack"
     with stack.start(folder, ("kafka", "connect", "mysql"), mysql_settings=[settings]) as started:
         yield started

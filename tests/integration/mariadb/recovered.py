@@ -111,14 +111,14 @@ def connector_config(server: MySqlServer, name: str, kafka: str, settings: Mappi
     return {name: value for name, value in config.items() if value}
 
 
-def writing(followed: Followed, *statements: str) -> AbstractContextManager[threading.Event]:
+def writing(followed: Followed, *statements: str, pause: float = 0.02) -> AbstractContextManager[threading.Event]:
     """Run the statements again and again meanwhile, {n} counting up; what they raise is raised at the end."""
 
     def write(stop: threading.Event) -> None:
         connection = followed.server.connect(database=followed.database, autocommit=False)
         with connection, connection.cursor() as cursor:
             n = 0
-            while not stop.wait(0.02):
+            while not stop.wait(pause):
                 n += 1
                 for statement in statements:
                     cursor.execute(statement.format(n=n))

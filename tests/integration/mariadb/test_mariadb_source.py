@@ -53,6 +53,7 @@ from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
+from stack.versions import mariadb_series
 from tests.diagnosing import diagnose, make_plan, stored
 from tests.integration.mariadb.support import end_of, endpoint, here, position_in, purge, rotate
 
@@ -131,10 +132,10 @@ def test_what_mariadb_does_not_have_is_absent(source: MariaDbSource) -> None:
 def test_server_uid_is_no_identity(servers: stack.Stack, server: MySqlServer) -> None:
     """It follows the port and stays the same over another data folder: nothing of the data is in it."""
     uid = "SELECT @@server_uid"
-    first = servers.add_mysql(MySqlSettings(name="maria-a", server_id=105, series="mariadb"))
+    first = servers.add_mysql(MySqlSettings(name="maria-a", server_id=105, series=mariadb_series()))
     before = first.execute(uid)
     end(first.child)
-    second = servers.add_mysql(MySqlSettings(name="maria-b", server_id=106, series="mariadb"))
+    second = servers.add_mysql(MySqlSettings(name="maria-b", server_id=106, series=mariadb_series()))
     assert second.execute(uid) != before
     end(second.child)
     # the data of the second under the address of the first
@@ -312,7 +313,7 @@ def test_half_rows(source: MariaDbSource, server: MySqlServer) -> None:
 
 
 def test_without_a_log(servers: stack.Stack) -> None:
-    settings = MySqlSettings(name="maria-nolog", server_id=108, series="mariadb", extra=("--skip-log-bin",))
+    settings = MySqlSettings(name="maria-nolog", server_id=108, series=mariadb_series(), extra=("--skip-log-bin",))
     made = servers.add_mysql(settings)
     found = code(MariaDbSource(endpoint(made)), {"file": "mysql-bin.000001", "pos": 4, "gtids": "0-1-1", "ts_sec": 1})
     end(made.child)

@@ -58,3 +58,28 @@ class TestMariaDb(RowReaderContract):
     @pytest.fixture
     def rows(self, mariadb_server: MySqlServer, databases: Callable[..., str]) -> RowBench:
         return bench_of(mariadb_server, databases(mariadb_server))
+
+
+def test_a_column_that_may_be_null_and_has_no_default_has_none(
+    mariadb_server: MySqlServer, databases: Callable[..., str]
+) -> None:
+    """The server writes NULL for it, without quotes: otherwise its NULLs would be refused as replaced by a default."""
+    name = f"{databases(mariadb_server)}.t"
+    mariadb_server.execute(
+        f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b VARCHAR(9) DEFAULT 'NULL', c INT DEFAULT 7, d INT NOT NULL,"
+        " e DATETIME DEFAULT CURRENT_TIMESTAMP, f INT DEFAULT NULL)"
+    )
+    source = MariaDbSource(endpoint(mariadb_server))
+    defaults = MariaDbReader(source).defaults(list(source.definitions([name]).values()))[name]
+    assert defaults["e"] is not None
+    assert defaults["e"].lower() == "current_timestamp()"
+    assert {column: value for column, value in defaults.items() if column != "e"} == {
+        "id": None,
+        "a": None,
+        "b": "'NULL'",
+        "c": "7",
+        "d": None,
+        "f": None,
+    }
+    _definitions, shown = source.definitions_and_defaults([name])
+    assert [column for column, value in shown[name].items() if value is None] == ["id", "a", "d", "f"]

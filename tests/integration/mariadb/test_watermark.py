@@ -12,7 +12,7 @@ import pymysql
 import pytest
 
 import stack
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.hold import HoldStatus
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.log import open_view, position_at, settled_prepares
@@ -202,6 +202,22 @@ def test_inv_31_what_its_connector_cannot_follow_is_refused_by_name(
         with pytest.raises(SourceSettingError, match=f"{re.escape(other)} {why}"):
             ask([table, other])
         ask([table])
+
+
+@pytest.mark.parametrize(
+    ("declared", "since"),
+    [("uuid", (10, 7)), ("inet4", (10, 10)), ("inet6", (10, 5)), ("vector(3) NOT NULL", (11, 7))],
+)
+def test_inv_31_a_type_that_its_connector_garbles_is_refused_by_name(
+    source: MariaDbSource, server: MySqlServer, table: str, declared: str, since: tuple[int, int]
+) -> None:
+    if tuple(map(int, server.version.split(".")[:2])) < since:
+        pytest.skip(f"{declared} is known since MariaDB {since[0]}.{since[1]}")
+    other = f"{table}2"
+    server.execute(f"CREATE TABLE {other} (id INT PRIMARY KEY, v {declared})")
+    column = source.definitions([other])[other].column("v")
+    with pytest.raises(SchemaError, match=rf"type {declared[:5]}.* is not supported \(column v\)"):
+        _ = column.value_type
 
 
 # ---- rights --------------------------------------------------------------------------------------

@@ -98,13 +98,13 @@ def _value(value: Any) -> Any:
     return bytes(value) if isinstance(value, memoryview) else value
 
 
-def writing(followed: Followed, *statements: str) -> AbstractContextManager[threading.Event]:
+def writing(followed: Followed, *statements: str, pause: float = 0.02) -> AbstractContextManager[threading.Event]:
     """Run the statements again and again meanwhile, {n} counting up; what they raise is raised at the end."""
 
     def write(stop: threading.Event) -> None:
         with followed.server.connect(dbname=followed.database) as connection:
             n = 0
-            while not stop.wait(0.02):
+            while not stop.wait(pause):
                 n += 1
                 with connection.transaction():
                     for statement in statements:

@@ -17,7 +17,6 @@ import stack
 from airflow_cdc.connectors.debezium.offsets.postgres import value_at
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Availability
-from airflow_cdc.sources.postgres.availability import available
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.errors import WrongServerError
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
@@ -287,7 +286,7 @@ def test_a_promoted_standby_has_no_slot_and_another_timeline(own: PostgresServer
     try:
         facts = source.facts()
         assert facts.log.standby
-        assert available(facts, PgPosition(lsn)).state is not Availability.NOT_YET
+        assert facts.available(PgPosition(lsn)).state is not Availability.NOT_YET
         running.execute("SELECT pg_promote()")
         wait_until(lambda: not source.facts().log.standby or None, timeout=30, what="the promotion")
         after = source.facts().log

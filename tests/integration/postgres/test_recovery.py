@@ -83,3 +83,48 @@ def test_a_pipeline_whose_slot_was_dropped_is_recovered_while_its_source_is_writ
     )
     followed.apply("apply-2")
     equal(followed)
+
+
+PARTITIONED = (
+    "DROP PUBLICATION {name}",
+    "ALTER TABLE public.orders RENAME TO template",
+    "CREATE TABLE public.orders (LIKE public.template INCLUDING ALL) PARTITION BY RANGE (id)",
+    "CREATE TABLE public.orders_low PARTITION OF public.orders FOR VALUES FROM (0) TO (45)",
+    "CREATE TABLE public.orders_high PARTITION OF public.orders FOR VALUES FROM (45) TO (10000)",
+    "CREATE PUBLICATION {name} FOR TABLE public.orders, public.events",
+)
+
+
+@pytest.mark.slow
+def test_a_partitioned_table_that_is_published_by_its_root_is_recovered(followed: Followed) -> None:
+    """Rows move between partitions, a partition is emptied and another is added, before, in and after the gap."""
+    name = followed.database
+    followed.execute(*(statement.format(name=name) for statement in PARTITIONED))
+    tables = ("public.orders", "public.events")
+    assert followed.source.facts_for(tables, None).unpublished() == ("public.orders",)  # its partitions are, not itself
+    followed.execute(f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true)")
+    assert followed.source.facts_for(tables, None).unpublished() == ()
+    followed.follow(MODES)
+    followed.execute(
+        f"INSERT INTO public.orders SELECT {ROW.format('i')} FROM generate_series(30, 60) i",
+        "UPDATE public.orders SET id = 61 WHERE id = 31",
+        "DELETE FROM public.orders_low WHERE id = 32",
+    )
+    followed.apply("apply-1")
+    equal(followed)
+    followed.connector.stop(name)
+    followed.execute(
+        f"SELECT pg_drop_replication_slot('{name}')",
+        "UPDATE public.orders SET id = 62 WHERE id = 33",
+        "DELETE FROM public.orders_high WHERE id < 50",
+        "UPDATE public.orders SET total = -1 WHERE id = 34",
+    )
+    done = followed.recover("rec-1")
+    assert (done["decision"]["diagnosis"]["code"], done["verify"]["verdict"]) == ("SLOT_MISSING", "MATCH")
+    followed.execute(
+        "CREATE TABLE public.orders_more PARTITION OF public.orders FOR VALUES FROM (10000) TO (20000)",
+        f"INSERT INTO public.orders SELECT {ROW.format('i')} FROM generate_series(10001, 10010) i",
+        "UPDATE public.orders SET id = 20 WHERE id = 10010",
+    )
+    followed.apply("apply-2")
+    equal(followed)

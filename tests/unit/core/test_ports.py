@@ -13,14 +13,20 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.connector import CanalConnector, NoTopics
+from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector, OwnTopics
+from airflow_cdc.connectors.flink.connector import FlinkConnector
+from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.stage import Stage, StagedCommit
+from airflow_cdc.sinks.opensearch.client import SearchSink
+from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
+from airflow_cdc.sinks.opensearch.record import Commit
+from airflow_cdc.sinks.opensearch.stage import Stage as SearchStage
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.hold import Hold
@@ -28,6 +34,7 @@ from airflow_cdc.sources.mysql.replica import MySqlReplication
 from airflow_cdc.sources.mysql.server_log import XaTransaction
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.hold import SlotHolds
+from airflow_cdc.transports.direct.client import DirectTransport
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import Record
 
@@ -48,11 +55,11 @@ def prepared(transaction: XaTransaction) -> ports.PreparedTransaction:
     return transaction
 
 
-def connector(client: DebeziumConnector | CanalConnector) -> ports.Connector:
+def connector(client: DebeziumConnector | CanalConnector | FlinkConnector) -> ports.Connector:
     return client
 
 
-def transport(client: KafkaTransport) -> ports.Transport:
+def transport(client: KafkaTransport | DirectTransport) -> ports.Transport:
     return client
 
 
@@ -64,19 +71,19 @@ def topic_record(record: Record) -> ports.TopicRecord:
     return record
 
 
-def sink(client: Lake) -> ports.Sink:
+def sink(client: Lake | SearchSink) -> ports.Sink:
     return client
 
 
-def stage(made: Stage) -> ports.Stage:
+def stage(made: Stage | SearchStage) -> ports.Stage:
     return made
 
 
-def staged_commit(commit: StagedCommit) -> ports.StagedCommit:
+def staged_commit(commit: StagedCommit | Commit) -> ports.StagedCommit:
     return commit
 
 
-def control_store(store: IcebergControlStore | SqlControlStore) -> ports.ControlStore:
+def control_store(store: IcebergControlStore | OpenSearchControlStore | SqlControlStore) -> ports.ControlStore:
     return store
 
 

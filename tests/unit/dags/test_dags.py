@@ -8,12 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec, patch
 
 import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
@@ -353,3 +355,51 @@ def test_an_unknown_pipeline_fails_in_the_first_task_only(flows: dict[str, Any])
     assert tasks["diagnose"] == "failed"
     assert {task for task, state in tasks.items() if state == "failed"} == {"diagnose"}
     assert sum(flow.call_count for flow in flows.values()) == 0
+
+
+# ---- what pipelines.yaml says of Airflow ----------------------------------------------------------------------------
+
+AIRFLOW = (
+    "    airflow: {pool: cdc_shop, pool_slots: 2, queue: heavy, executor: CeleryExecutor, timeout: 2h, retries: 1}\n"
+    "    owner: data\n"
+    "    tags: [gold, cdc]\n"
+)
+
+
+def own_dags() -> list[DAG]:
+    (pipeline,) = _factory.registered().values()
+    makers = (_apply.apply_dag, _maintain.maintain_dag, _checks.nightly_dag, _checks.backfill_dag, _watch.watch_dag)
+    return [make(pipeline) for make in makers]
+
+
+def test_the_tasks_of_a_pipeline_run_as_its_owner_says(registry: Path) -> None:
+    registry.write_text(REGISTRY + AIRFLOW)
+    for dag in own_dags():
+        assert set(dag.tags) == {"cdc", "shop", "gold"}
+        for task in dag.tasks:
+            where = (task.pool, task.pool_slots, task.queue, task.executor, task.owner)
+            assert where == ("cdc_shop", 2, "heavy", "CeleryExecutor", "data"), task.task_id
+            asks = isinstance(task, ApprovalOperator)  # a person may take longer: policy.approval_timeout
+            assert task.execution_timeout == (None if asks else timedelta(hours=2))
+            assert task.retries == (_watch.RETRIES_OF_WATCH if task.task_id == _watch.WATCH_TASK else 1)
+
+
+def test_without_a_word_they_run_as_airflow_does(registry: Path) -> None:
+    for dag in own_dags():
+        assert set(dag.tags) == {"cdc", "shop"}
+        for task in dag.tasks:
+            assert (task.pool, task.pool_slots, task.queue, task.executor) == ("default_pool", 1, "default", None)
+            assert (task.execution_timeout, task.owner) == (None, "airflow")
+
+
+def test_another_pool_ends_no_recovery(registry: Path) -> None:
+    (before,) = _factory.registered().values()
+    registry.write_text(REGISTRY + AIRFLOW)
+    (after,) = _factory.registered().values()
+    assert after.hash == before.hash
+
+
+def test_a_task_without_a_slot_would_never_run(registry: Path) -> None:
+    registry.write_text(REGISTRY + "    airflow: {pool_slots: 0}\n")
+    with pytest.raises(ConfigError, match=r"airflow pool_slots is 0.*Write 1 or more"):
+        _factory.registered()

@@ -19,11 +19,13 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.dags._recovery import recovery_dag
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
+from airflow_cdc.hooks.opensearch import CdcOpenSearchHook
 from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
@@ -66,6 +68,8 @@ def test_the_connections_in_the_docs_are_understood(monkeypatch: pytest.MonkeyPa
     lake, local = (IcebergCatalogHook(name).endpoint() for name in ("lake", "local_lake"))
     assert (lake.properties["type"], local.properties["type"]) == ("rest", "sql")
     assert lake.properties["credential"].startswith("cdc:")
+    search = CdcOpenSearchHook("shop_search").endpoint()
+    assert (search.url, search.ca) == ("https://search.example:9200", "/etc/ssl/search-ca.pem")
     control = SqlControlHook("cdc_control").endpoint()
     assert (control.driver, control.options["sslmode"]) == ("postgresql+psycopg", "verify-full")
     assert BaseHook.get_connection("spark_default").host == "spark://spark.example"
@@ -89,6 +93,7 @@ def test_the_dags_in_the_docs_load(airflow_db: Path, registry: Path) -> None:
         "watch_shop": {"watch"},
         "ticket_for_shop": {"ticket"},
         "hourly_sales": {"apply", "count_sales"},
+        "marts": {"build"},
     }
 
 
@@ -222,9 +227,10 @@ def carries_nulls(block: str) -> bool:
     return not ConnectorSettings.from_config({**own, **lines}).null_becomes_default
 
 
-def a_cursor(block: str) -> bool:
-    """A cursor of Canal that `airflow cdc offset set` would take."""
-    return CursorCodec().faults(json.loads(block)) == ()
+def an_offset(block: str) -> bool:
+    """A cursor of Canal, or an offset of Flink CDC, that `airflow cdc offset set` would take."""
+    codecs = (CursorCodec(), FlinkCodec())
+    return any(codec.faults(json.loads(block)) == () for codec in codecs)
 
 
 CHECKS: dict[str, Callable[[str], bool]] = {
@@ -233,7 +239,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "sql": statements,
     "text": lambda block: bool(block.strip()),
     "properties": carries_nulls,
-    "json": a_cursor,
+    "json": an_offset,
 }
 BLOCKS = [
     (page.name, language, block)

@@ -119,7 +119,7 @@ def test_a_refused_plan_fails_and_is_kept_for_the_report(code: str, kind: type[C
     made = context()
     with pytest.raises(kind, match="nothing was changed: source: refused") as raised:
         diagnose.CdcDiagnoseOperator(task_id="t", pipeline="shop").execute(made)
-    assert type(raised.value) is kind
+    assert type(raised.value).__name__ == kind.__name__
     assert ti(made).pushed["return_value"]["plan"]["refused"] is True
 
 

@@ -7,18 +7,21 @@ import json
 import os
 import socket
 import sys
+import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import spark_main
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
+    DeadlineError,
     SourceError,
     VerificationError,
 )
@@ -30,6 +33,7 @@ from airflow_cdc.flows import backlog as pending
 from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
 from airflow_cdc.operators.base import find_pipeline
+from airflow_cdc.operators.deadline import Deadline
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
 
@@ -288,3 +292,31 @@ def test_the_data_docs_are_linked_from_the_verification(submitted: Submitted) ->
     verify.execute(context())
     assert shown(verify) == {"Data Docs": "file:///r/index.html"}
     assert operator(app="recover").operator_extra_links == ()
+
+
+def test_reading_the_source_for_longer_than_the_policy_allows_ends_spark(
+    submitted: Submitted, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.write_text(registry.read_text() + "    policy: {max_duration: 1s}\n")
+    ended = threading.Event()
+    monkeypatch.setattr(SparkSubmitHook, "on_kill", lambda _: ended.set())
+
+    def submit(*_: Any, **__: Any) -> None:
+        assert ended.wait(30), "nobody ended it"
+        raise AirflowException("Error code is: -9")
+
+    monkeypatch.setattr(SparkSubmitHook, "submit", submit)
+    with pytest.raises(DeadlineError, match=r"longer than policy\.max_duration \(1 s\).*Raise it in pipelines\.yaml"):
+        operator().execute(context())
+
+
+def test_only_reading_the_source_is_limited_so(submitted: Submitted, registry: Path) -> None:
+    registry.write_text(registry.read_text() + "    policy: {max_duration: 1s}\n")
+    ended: list[bool] = []
+    with Deadline(None, lambda: ended.append(True)) as deadline:
+        assert not deadline.passed
+    with Deadline(60, lambda: ended.append(True)) as deadline:
+        pass
+    assert not deadline.passed
+    assert ended == []
+    assert operator(app="verify").execute(context()) == {"rows": 3}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.airflow_version import installed
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
     ControlFacts,
@@ -86,7 +87,8 @@ def test_who_is_not_signed_in_gets_401(path: str, web: Any, filled: ReportStore)
     answer = web(None).get(PREFIX + path)
     assert answer.status_code == 401
     assert "shop.orders" not in answer.text
-    assert "/auth/login?next=" in answer.text
+    login = "/auth/login?next=" if installed()[1] >= (3, 3) else "/auth/login"  # 3.2 forgets where one came from
+    assert login in answer.text
 
 
 @pytest.mark.parametrize("path", [*PAGES, "/pipelines/nowhere"])

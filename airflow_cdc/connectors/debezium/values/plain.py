@@ -78,7 +78,7 @@ class PlainDecoder:
         values = fields["payload"] if wrapped else fields
         return tuple(convert(_present(values[column.name])) for column, convert in self.key)
 
-    def _row(self, fields: dict[str, Any]) -> tuple[Any, ...]:
+    def _row(self, fields: Any) -> tuple[Any, ...]:
         if type(fields) is not dict or len(fields) != len(self.row):
             raise NotPlainError
         return tuple(_value(fields[column.name], column, convert) for column, convert in self.row)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from airflow_cdc.connectors.canal.control import Commands
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.connectors.canal.properties import DESTINATION, parse, read_config
 from airflow_cdc.connectors.canal.settings import CanalSettings
-from airflow_cdc.core.errors import ConfigError, ConnectorError
+from airflow_cdc.connectors.canal.values import TIME_ZONE
+from airflow_cdc.core.errors import ConfigError, ConnectorError, SchemaError
 from airflow_cdc.core.settings import Reader
 from airflow_cdc.kinds import WINGS
+from tests.unit.connectors.canal.settings import FOLLOWED
 from tests.unit.tables import column, table
 
 BASE = {"canal.serverMode": "kafka", "canal.mq.topic": "shop", DESTINATION: "shop"}
@@ -62,13 +65,48 @@ def test_what_cannot_be_followed_is_refused_by_name(setting: dict[str, str], sai
     assert CanalCapture.from_config(BASE).topic_of("shop.t") == "shop"
 
 
+KEYED = table(column("id", "int", nullable=False), column("name", "varchar(40)", charset="utf8mb4"), key=("id",))
+
+
 def test_a_table_that_the_filters_pass_over_is_refused() -> None:
-    shop_t = table(column("id", "int"))
-    CanalCapture.from_config(BASE).check_table(shop_t)
+    CanalCapture.from_config(BASE).check_read(KEYED)
     for key, value in (("regex", r"other\..*,shop\.u"), ("black.regex", r"SHOP\.T")):
         with pytest.raises(ConfigError, match=r"does not read shop\.t"):
-            CanalCapture.from_config({**BASE, f"canal.instance.filter.{key}": value}).check_table(shop_t)
+            CanalCapture.from_config({**BASE, f"canal.instance.filter.{key}": value}).check_table(KEYED)
     assert matches("(", "shop.t")
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ({"canal.mq.flatMessage": "false"}, "protobuf is not decoded"),
+        ({"canal.instance.gtidon": "false"}, "does not tell where in the log"),
+        ({"canal.instance.tsdb.enable": "true"}, "definitions of its own store"),
+        ({"canal.mq.partitionHash": ".*:id"}, "the order of changes is lost"),
+        ({"canal.instance.filter.query.ddl": "true"}, "leaves out DDL"),
+        ({"canal.instance.connectionCharset": "GBK"}, "is not UTF-8"),
+    ],
+)
+def test_settings_with_which_no_rows_are_taken_from_events(setting: dict[str, str], said: str) -> None:
+    good = CanalCapture.from_config(FOLLOWED)
+    good.check_table(KEYED)
+    assert not good.observed_only
+    bad = CanalCapture.from_config({**FOLLOWED, **setting})
+    assert bad.observed_only
+    with pytest.raises(ConfigError, match=said):
+        bad.check_table(KEYED)
+
+
+def test_a_table_whose_rows_events_do_not_carry_is_refused_by_name() -> None:
+    capture = CanalCapture.from_config(FOLLOWED)
+    with pytest.raises(SchemaError, match="it has no key"):
+        capture.check_table(replace(KEYED, key=()))
+    odd = (*KEYED.columns, column("old", "varchar(40)", charset="latin1"), column("at", "timestamp"))
+    with pytest.raises(SchemaError, match=r"old \(latin1 text is decoded as UTF-8\)"):
+        capture.check_table(replace(KEYED, columns=odd))
+    nowhere = CanalCapture.from_config({**FOLLOWED, TIME_ZONE: ""})
+    with pytest.raises(SchemaError, match=r"at \(a TIMESTAMP is written in the time zone"):
+        nowhere.check_table(replace(KEYED, columns=odd))
 
 
 @pytest.mark.parametrize(
@@ -126,5 +164,10 @@ def test_commands_are_words_and_no_shell_reads_them() -> None:
     assert part is not None, reader.faults
     at = part.at(CanalEndpoint("zk:2181"))
     assert (at.start, at.destination, at.cursor) == (("run", "a b", "$HOME"), "shop", "file")
+    zoned = reader.settings(CanalSettings, {**written, "time_zone": "Asia/Shanghai"})
+    assert zoned is not None
+    assert zoned.at(CanalEndpoint("zk:2181")).time_zone == "Asia/Shanghai"
+    assert reader.settings(CanalSettings, {**written, "time_zone": "Mars"}) is None
+    assert reader.faults[0].key == "time_zone"
     assert reader.settings(CanalSettings, {**written, "stop": "stop 'now"}) is None
-    assert reader.faults[0].key == "stop"
+    assert reader.faults[1].key == "stop"

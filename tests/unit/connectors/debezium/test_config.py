@@ -282,6 +282,9 @@ def test_inv_05_settings_that_hide_a_gap_are_named() -> None:
         "snapshot.mode=when_needed",
     )
     assert read(snapshot__mode="initial", event__processing__failure__handling__mode="fail").healing == ()
+    for strategy in ("trust_offset", "trust_slot", "trust_greater_lsn"):
+        assert read(offset__mismatch__strategy=strategy).healing == (f"offset.mismatch.strategy={strategy}",)
+    assert read(offset__mismatch__strategy="no_validation").healing == ()
 
 
 def test_values_may_be_missing() -> None:

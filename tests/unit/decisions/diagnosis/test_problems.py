@@ -68,6 +68,7 @@ from tests.unit.faults import (
     TRANSIENT,
     applied,
     epochs,
+    half_sent,
     history,
     stamped,
 )
@@ -206,6 +207,14 @@ def test_inv_26_with_gtids_the_file_of_this_very_server_must_fit() -> None:
     )
     assert diagnose(inside).code == "POSITION_MID_EVENT"
     assert diagnose(replace(inside, sink=stamped(KNOWN))).code == "SOURCE_FAILED_OVER"  # another server's file
+
+
+def test_inv_38_a_start_from_inside_a_transaction_that_counts_as_done_is_not_planned() -> None:
+    assert diagnose(half_sent(f"{UUID}:80")).code == "TRANSACTION_HALF_SENT"
+    assert diagnose(half_sent(f"{UUID}:81")).code == "CONNECTOR_STOPPED"  # as it should be: it is not in the set yet
+    assert diagnose(half_sent("")).code == "CONNECTOR_STOPPED"
+    assert diagnose(half_sent(f"{UUID}:80", **FAILED)).code == "TRANSACTION_HALF_SENT"
+    assert diagnose(half_sent(f"{UUID}:80", state="RUNNING")).code == "HEALTHY"  # it sends the rest itself
 
 
 def test_a_server_that_took_over_is_told_by_its_uuid_and_a_failed_connector() -> None:

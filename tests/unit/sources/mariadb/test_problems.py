@@ -104,6 +104,12 @@ def test_by_file_where_the_offset_has_no_gtids(change: dict[str, Any], wanted: s
     assert code({**plain, **change}) == wanted
 
 
+def test_a_run_of_the_server_that_a_watermark_names_does_not_make_a_later_run_another_server() -> None:
+    plain = {key: value for key, value in OFFSET.items() if key != "gtids"}
+    recovered = replace(observed(plain), control=ControlFacts(3, servers=("1/db/3306/x=/1795514442",)))
+    assert diagnose(recovered).code == "GTID_MISSING_IN_OFFSET"
+
+
 @pytest.mark.parametrize(
     ("begins", "server_id", "wanted"),
     [

@@ -11,7 +11,6 @@ from airflow_cdc.connectors.debezium.offsets.postgres import value_at
 from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.core.position import Availability
 from airflow_cdc.kinds import all_texts, rules_for
-from airflow_cdc.sources.postgres.availability import available
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
@@ -153,9 +152,9 @@ def test_ranks_are_of_one_row_each() -> None:
     ],
 )
 def test_availability(slot: Slot | None, lsn: int, state: Availability) -> None:
-    assert available(facts(slot), PgPosition(Lsn(lsn))).state is state
+    assert facts(slot).available(PgPosition(Lsn(lsn))).state is state
     elsewhere = PgPosition(Lsn(lsn), 1, "1234")
-    assert available(facts(slot), elsewhere).state is Availability.UNKNOWN
+    assert facts(slot).available(elsewhere).state is Availability.UNKNOWN
 
 
 @pytest.mark.parametrize(

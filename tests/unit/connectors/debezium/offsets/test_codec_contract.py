@@ -27,6 +27,12 @@ def _cursor(file: str, position: int) -> dict[str, Any]:
     return {"identity": {"slaveId": -1, "sourceAddress": {"address": "localhost", "port": 3306}}, "postion": place}
 
 
+def _flink(file: str, pos: str, **more: str) -> dict[str, Any]:
+    """As Flink CDC 3.5.0 writes it into the metadata of a checkpoint."""
+    value = {"transaction_id": None, "ts_sec": "1763715600", "file": file, "pos": pos, "kind": "SPECIFIC"}
+    return {**value, "row": "0", "event": "0", "server_id": "1", **more}
+
+
 # a name of the case → connector, source, what the connector stored one after the other
 CASES: dict[str, tuple[str, str, Values]] = {
     "debezium/mysql": (
@@ -58,6 +64,19 @@ CASES: dict[str, tuple[str, str, Values]] = {
         "canal",
         "mysql",
         [_cursor("mysql-bin.000009", 900), _cursor("mysql-bin.000009", 931), _cursor("mysql-bin.1000000", 4)],
+    ),
+    "flink/mysql": (
+        "flink",
+        "mysql",
+        [
+            _flink("mysql-bin.000009", "900", gtids=f"{UUID}:1-80"),
+            _flink("mysql-bin.000010", "4", gtids=f"{UUID}:1-81", row="1", event="2"),
+        ],
+    ),
+    "flink/mysql by file": (
+        "flink",
+        "mysql",
+        [_flink("mysql-bin.999999", "4"), _flink("mysql-bin.1000000", "4", ts_sec="0")],
     ),
     "debezium/postgres": (
         "debezium",
@@ -114,5 +133,7 @@ class TestCodecs(OffsetCodecContract):
         return CASES[case][2]
 
     @pytest.fixture
-    def malformed(self, source: str) -> Values:
+    def malformed(self, case: str, source: str) -> Values:
+        if CASES[case][0] == "flink":
+            return [{name: str(value) for name, value in one.items()} for one in MALFORMED if one.get("pos") != "4"]
         return NO_LSN if source == "postgres" else MALFORMED

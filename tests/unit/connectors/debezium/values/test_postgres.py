@@ -9,7 +9,7 @@ from airflow_cdc.connectors.debezium.values.postgres import PostgresValues
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.postgres.schema import PgColumn
+from airflow_cdc.sources.postgres.columns import PgColumn
 from airflow_cdc.sources.postgres.types import column_of
 
 CONFIG = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "shop"}

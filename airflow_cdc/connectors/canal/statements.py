@@ -1,0 +1,62 @@
+"""The DDL in Canal's flat JSON, which is in the same topic as the rows: what each statement changes, and its place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from airflow_cdc.core.errors import TransportError
+from airflow_cdc.decisions.apply.ddl import Ddl
+from airflow_cdc.sources.mysql.ddl_clauses import read_statement
+from airflow_cdc.sources.mysql.events import place_of
+
+# what a record with DDL holds; those with rows, which are many, are not parsed
+_MARK = b'"isDdl":true'
+# a TRUNCATE is applied as an event
+_AS_EVENT = "TRUNCATE"
+
+
+class _Record(Protocol):
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+
+def read_statements(records: Iterable[_Record], where: str) -> list[Ddl]:
+    """The DDL in these records, in order. Raises TransportError for a record that only looks like one."""
+    statements = (_read(record, where) for record in records if record.value and _MARK in record.value)
+    return [statement for statement in statements if statement]
+
+
+def _read(record: _Record, where: str) -> Ddl | None:
+    try:
+        value = json.loads(record.value or b"")
+        return None if value["type"] == _AS_EVENT else _ddl(value)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise TransportError(
+            f"the record at offset {record.offset} is no statement of Canal's: {type(error).__name__} {error}",
+            where=where,
+            todo="Check who else writes to this topic.",
+        ) from None
+
+
+def _ddl(value: Mapping[str, Any]) -> Ddl:
+    """The record names one table of a RENAME, the one after it; the text names all."""
+    schema, statement = str(value["database"]), str(value["sql"])
+    named = {f"{schema}.{value['table']}"} if value.get("table") else set()
+    tables = named | {f"{own or schema}.{table}" for own, table in read_statement(statement).tables}
+    gtids = str(value.get("gtid") or "")
+    origin, place = place_of(_own(gtids), None, None, None) or (None, None)
+    at = hashlib.sha256(f"{gtids}|{value.get('es')}|{statement}".encode()).hexdigest()[:16]
+    return Ddl(frozenset(tables), statement, at, {}, origin, place)
+
+
+def _own(gtids: str) -> str:
+    """The last transaction of a set of one server's; "" for another set."""
+    server, _, span = gtids.partition(":")
+    last = span.rpartition("-")[2]
+    return f"{server}:{last}" if last.isdigit() and "," not in gtids else ""

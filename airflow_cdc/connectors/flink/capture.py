@@ -1,0 +1,126 @@
+"""What the options of a job's sources do to names, keys and values: which tables they read, and what they leave out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.table import Table
+
+HEARTBEAT: Final = "heartbeat.interval"
+KEEP_ALIVE: Final = "debezium.connect.keep.alive.interval.ms"
+NAME: Final = "pipeline.name"
+_OPTION: Final = re.compile(r"source\.(\d+)\.(.+)")
+_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|sec|min|m|h)")
+_UNITS: Final = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000}
+_HEARTBEAT_MS: Final = 30_000
+_KEEP_ALIVE_MS: Final = 60_000
+# options with which events are left out, and what they do
+_REFUSED: Final[Mapping[str, str]] = {
+    "scan.read-changelog-as-append-only.enabled": "updates and deletes arrive as inserts",
+}
+# with another value than "fail" events are skipped
+_FAILS: Final = "fail"
+_LOSES: Final = (
+    "debezium.event.processing.failure.handling.mode",
+    "debezium.inconsistent.schema.handling.mode",
+    "debezium.event.deserialization.failure.handling.mode",
+)
+_DEBEZIUM_FILTERS: Final = re.compile(r"debezium\.(column|message\.key|skipped\.operations|binary\.handling)")
+
+
+@dataclass(frozen=True, slots=True)
+class FlinkCapture:
+    """The sources of one job, parsed (core.capture.CaptureSettings).
+
+    `reads`: the names that each source reads, as (database, table), each a regular expression; (): not known.
+    """
+
+    prefix: str
+    reads: tuple[tuple[str, str], ...] = ()
+    heartbeat_ms: int = _HEARTBEAT_MS
+    keep_alive_ms: int = _KEEP_ALIVE_MS
+    healing: Sequence[str] = ()
+    history_topic: str | None = None
+    heartbeat_topic: str = ""
+    reports_ddl: bool = True
+    ddl_topic: str | None = None
+    observed_only: bool = True
+    years_adjusted: bool = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> FlinkCapture:
+        """Parse the settings that `flat` made. Raises ConfigError for one with which the events are not whole."""
+        sources = _sources(config)
+        for options in sources:
+            _check(options)
+        if not sources:
+            return cls(config[NAME])
+        healing = [f"{key}={one[key]}" for one in sources for key in _LOSES if one.get(key, _FAILS) != _FAILS]
+        return cls(
+            config[NAME],
+            tuple((one.get("database-name", ""), one.get("table-name", "")) for one in sources),
+            max(_milliseconds(one.get(HEARTBEAT, "")) for one in sources),
+            min(int(one.get(KEEP_ALIVE, _KEEP_ALIVE_MS)) for one in sources),
+            tuple(dict.fromkeys(healing)),
+        )
+
+    def topic_of(self, table: str) -> str:  # noqa: ARG002
+        """None: nothing is between the job and its sink."""
+        return ""
+
+    def topics_about(self, tables: Sequence[str]) -> Sequence[str]:  # noqa: ARG002
+        """None: see topic_of."""
+        return ()
+
+    def check_table(self, table: Table) -> None:
+        """Raises ConfigError for a table that no source reads."""
+        if self.reads and not any(_matches(one, table) for one in self.reads):
+            raise ConfigError(
+                f"no source of the job reads {table.schema}.{table.name}",
+                where=f"database-name, table-name in the plan of job {self.prefix}",
+                todo="Correct the job's statement, or take the table out of the pipeline.",
+            )
+
+
+def _matches(reads: tuple[str, str], table: Table) -> bool:
+    """A source reads the tables whose names match as a whole."""
+    try:
+        return all(re.fullmatch(pattern, name) for pattern, name in zip(reads, (table.schema, table.name), strict=True))
+    except re.error:
+        return True  # of another dialect: nothing is said of it
+
+
+def _check(options: Mapping[str, str]) -> None:
+    wrong = {key: why for key, why in _REFUSED.items() if options.get(key, "false").lower() != "false"}
+    wrong |= {
+        key: "columns, keys or operations are changed or left out" for key in options if _DEBEZIUM_FILTERS.match(key)
+    }
+    for key, why in wrong.items():
+        raise ConfigError(
+            f"{key} is {options[key]!r}: {why}", where="the options of the job's source", todo="Remove it."
+        )
+
+
+def flat(name: str, sources: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """The options of a job's sources as one mapping, `source.1.hostname`, with the job's name. They hold passwords."""
+    options = {f"source.{n}.{key}": value for n, one in enumerate(sources, 1) for key, value in one.items()}
+    return {NAME: name, **options}
+
+
+def _sources(config: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+    """The inverse of `flat`."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in config.items():
+        if match := _OPTION.fullmatch(name):
+            found.setdefault(match[1], {})[match[2]] = value
+    return tuple(found.values())
+
+
+def _milliseconds(text: str) -> int:
+    """A duration as Flink writes it: 30s, 500 ms, 1 min."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    return int(match[1]) * _UNITS[match[2]] if match else _HEARTBEAT_MS

@@ -1,0 +1,109 @@
+"""A compiled plan: the statement of a job as Flink stores it, with the options of its tables.
+
+A source with the id it had goes on from the savepoint, whatever its options say. A source with a new id starts where its
+options say, and the other operators keep their state.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.offset import RawOffset
+
+SOURCE: Final = "mysql-cdc"
+_STARTUP: Final = "scan.startup."
+_OFFSET: Final = "scan.startup.specific-offset."
+_MODE: Final = "specific-offset"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A compiled plan, read from `path`."""
+
+    path: str
+    document: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: str) -> Plan:
+        """Read the file. Raises ConnectorError."""
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise _unusable(path, f"cannot be read: {error.strerror}") from None
+        except ValueError:
+            raise _unusable(path, "is not JSON") from None
+        if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
+            raise _unusable(path, "is no compiled plan: it has no nodes")
+        return cls(path, document)
+
+    @property
+    def sources(self) -> tuple[Mapping[str, str], ...]:
+        """The options of each table that is read from MySQL's log. They hold the password."""
+        return tuple(_options(node) for node in self.document["nodes"] if _is_source(node))
+
+    def starting_at(self, offset: RawOffset) -> Plan:
+        """The plan with its source as a new one that starts at `offset`. Raises ConnectorError unless it has just one."""
+        document = copy.deepcopy(dict(self.document))
+        found = [node for node in document["nodes"] if _is_source(node)]
+        if len(found) != 1:
+            raise _unusable(
+                self.path,
+                f"has {len(found)} sources of MySQL's log, and each has a position of its own: set none from here",
+            )
+        node, new = found[0], 1 + max(int(one["id"]) for one in document["nodes"])
+        for edge in document["edges"]:
+            edge.update({end: new for end in ("source", "target") if edge[end] == node["id"]})
+        node["id"] = new
+        options = _options(node)
+        for key in [key for key in options if key.startswith(_STARTUP)]:
+            del options[key]
+        options.update(_startup(offset))
+        return Plan(self.path, document)
+
+    def write(self) -> None:
+        """Replace the file, whole or not at all; it keeps its rights, for it holds a password. Raises ConnectorError."""
+        path = Path(self.path)
+        part = path.with_name(f"{path.name}.part")
+        try:
+            mode = path.stat().st_mode & 0o777
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as out:
+                json.dump(self.document, out, indent=2)
+                out.flush()
+                os.fsync(out.fileno())
+            part.chmod(mode)
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise _unusable(self.path, f"cannot be written: {error.strerror}") from None
+
+
+def _is_source(node: Mapping[str, Any]) -> bool:
+    return bool(_options(node).get("connector") == SOURCE)
+
+
+def _options(node: Mapping[str, Any]) -> dict[str, str]:
+    """The options of the table that a node reads, to be changed in place; a new, empty mapping for other nodes."""
+    table = (node.get("scanTableSource") or {}).get("table") or {}
+    options: dict[str, str] = (table.get("resolvedTable") or {}).get("options") or {}
+    return options
+
+
+def _startup(offset: RawOffset) -> dict[str, str]:
+    words = {"file": "file", "pos": "pos", "gtids": "gtid-set", "event": "skip-events", "row": "skip-rows"}
+    given = {_OFFSET + word: str(offset[key]) for key, word in words.items() if offset.get(key) not in (None, "", "0")}
+    return {f"{_STARTUP}mode": _MODE, f"{_OFFSET}pos": str(offset.get("pos", "0")), **given}
+
+
+def _unusable(path: str, why: str) -> ConnectorError:
+    return ConnectorError(
+        f"the compiled plan {why}",
+        where=path,
+        todo="Check connector.plan in pipelines.yaml; COMPILE PLAN writes the file.",
+    )

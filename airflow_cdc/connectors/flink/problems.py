@@ -1,0 +1,159 @@
+"""The rows of the diagnosis for a Flink job: above all what Flink accepts, or goes on doing, without a word."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from airflow_cdc.connectors.flink.connector import FlinkFacts
+from airflow_cdc.connectors.flink.error_texts import TEXTS
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.observation import SchemaFacts
+from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Evidence, Problem, Rules
+from airflow_cdc.core.text import shorten
+from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES
+from airflow_cdc.decisions.diagnosis.evidence import (
+    OFFSETS,
+    STATUS,
+    evidence,
+    server_evidence,
+    state_evidence,
+)
+from airflow_cdc.decisions.diagnosis.strategy import FULL, TRANSLATE
+from airflow_cdc.sources.mysql.facts import MySqlFacts
+from airflow_cdc.sources.mysql.position import MySqlPosition
+
+_CONFIG: Final = "the job's plan"
+# ranks of the rows in which a failing job shows
+_FAILING: Final = frozenset({30, 33, 52, 53})
+
+
+def setting_refused(case: AnyCase) -> Evidence | None:
+    """An option with which the job's events are not whole."""
+    facts = _facts(case)
+    if facts is None or facts.capture_fault is None:
+        return None
+    return evidence(case, _CONFIG, {"refused": str(facts.capture_fault)})
+
+
+def stores_nothing(case: AnyCase) -> Evidence | None:
+    """The job takes no checkpoints: it has no position, and begins anew after every failure."""
+    facts = _facts(case)
+    if facts is None or not facts.jobs or facts.checkpoint_ms:
+        return None
+    return {**evidence(case, STATUS, {"execution.checkpointing.interval": "not set"}), **state_evidence(case)}
+
+
+def gtids_ahead(case: AnyCase) -> Evidence | None:
+    """The stored set holds numbers that the server has still to give: Flink runs, and skips each of them in silence.
+
+    Numbers of a server_uuid that this server does not know are not accepted: see GTID_NOT_CONTAINED.
+    """
+    pair = case.both_of_one_server
+    if _facts(case) is None or pair is None:
+        return None
+    source, stored = pair
+    if not isinstance(source, MySqlFacts) or not isinstance(stored, MySqlPosition) or not stored.gtids:
+        return None
+    unseen = stored.gtids - source.executed
+    if unseen.is_empty or not {*unseen.uuids} <= {*source.executed.uuids}:
+        return None
+    sets = {"stored": stored.gtids, "executed": source.executed, "will be skipped": unseen}
+    shown = {f"gtids {name}": f"{shorten(str(one))} ({one.count} transactions)" for name, one in sets.items()}
+    at = evidence(case, OFFSETS, {"gtids stored": shown.pop("gtids stored")})
+    return {**at, **server_evidence(case, shown), **state_evidence(case)}
+
+
+def several_jobs(case: AnyCase) -> Evidence | None:
+    """Two jobs of one name write the same sink."""
+    facts = _facts(case)
+    if facts is None or len(facts.jobs) < 2:
+        return None
+    return evidence(case, STATUS, {f"job {n}": job for n, job in enumerate(facts.jobs, 1)})
+
+
+def tables_not_read(case: AnyCase) -> Evidence | None:
+    """Tables that no source of the job reads."""
+    facts, schema = _facts(case), case.seen.schema
+    if facts is None or facts.capture is None or not isinstance(schema, SchemaFacts):
+        return None
+    unread: dict[str, object] = {}
+    for name, table in schema.definitions.items():
+        try:
+            facts.capture.check_table(table)
+        except CdcError as error:
+            unread[name] = error
+    return evidence(case, _CONFIG, unread) if unread else None
+
+
+def state_not_kept(case: AnyCase) -> Evidence | None:
+    """Cancelling the job deletes its checkpoints, and a job that fails can only be cancelled."""
+    facts = _facts(case)
+    if facts is None or not facts.deleted_on_cancel:
+        return None
+    shown = {"externalized-checkpoint-retention": "DELETE_ON_CANCELLATION, must be RETAIN_ON_CANCELLATION"}
+    return {**evidence(case, STATUS, shown), **state_evidence(case)}
+
+
+def skips_itself(case: AnyCase) -> Evidence | None:
+    """Options with which the job passes over events that it cannot read."""
+    facts = _facts(case)
+    healing = tuple(getattr(facts.capture, "healing", ())) if facts and facts.capture else ()
+    return evidence(case, _CONFIG, {f"setting {n}": one for n, one in enumerate(healing, 1)}) if healing else None
+
+
+def restart_evidence(case: AnyCase) -> Evidence:
+    """How Flink goes on with a job that fails: it says RESTARTING or RUNNING, not FAILED, until its strategy gives up."""
+    facts = _facts(case)
+    if facts is None or not facts.restarts:
+        return {}
+    failures = {"failures that Flink remembers": facts.restarts, "restart strategy": facts.strategy or "not known"}
+    return evidence(case, STATUS, failures)
+
+
+def _facts(case: AnyCase) -> FlinkFacts | None:
+    return case.connector if isinstance(case.connector, FlinkFacts) else None
+
+
+PROBLEMS = (
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        15,
+        "The job has an option with which its events cannot be followed.",
+        setting_refused,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        16,
+        "The job takes no checkpoints, so it stores no position: after a failure it begins anew.",
+        stores_nothing,
+    ),
+    Problem(
+        "GTID_AHEAD",
+        29,
+        "The stored set holds transactions that the server has still to write: Flink would run, and skip each of them in silence.",
+        gtids_ahead,
+        (TRANSLATE, FULL),
+        about_position=True,
+    ),
+    Problem(
+        "OFFSET_AMBIGUOUS", 41, "Several running jobs have this name, each with a position of its own.", several_jobs
+    ),
+    *CONNECTOR_STATES,
+    Problem("CONNECTOR_MISCONFIGURED", 67, "No source of the job reads a table of this pipeline.", tables_not_read),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        91,
+        "The job is set to pass over events that it cannot read: what is lost then is never reported.",
+        skips_itself,
+        WARNING,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        97,
+        "Flink deletes the job's checkpoints when it is cancelled, and a job that fails can only be cancelled.",
+        state_not_kept,
+        WARNING,
+    ),
+)
+
+RULES = Rules(PROBLEMS, beside=(Beside(_FAILING, restart_evidence),), texts=TEXTS)

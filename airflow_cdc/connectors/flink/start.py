@@ -1,0 +1,133 @@
+"""What the next start of a job begins from: a savepoint, and an offset that was set by hand. Kept beside the plan."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.offset import RawOffset
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of a job.
+
+    Attributes:
+        at: when it was decided, in milliseconds since 1970, by the JobManager's clock.
+        savepoint: a savepoint or checkpoint; "": without any state.
+        offset: where the source starts instead of the savepoint's offset; None: where the savepoint says.
+        job: the job that was started from it; "": not yet.
+        replanned: whether the plan was changed for it: its source no longer is the one whose state the savepoint holds.
+    """
+
+    at: int
+    savepoint: str = ""
+    offset: RawOffset | None = None
+    job: str = ""
+    replanned: bool = False
+
+    def is_newer_than(self, job: str, began: int, stored: str) -> bool:
+        """Whether this counts, and not what the last job stored (`stored`: where; "": nothing of its own yet).
+
+        A decision for a start to come is newer than a job that began before it; one that was carried out counts until the
+        job that was started stores its own position.
+        """
+        if self.job:
+            return self.job == job and not stored
+        return began <= self.at
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of the file."""
+        offset = None if self.offset is None else dict(self.offset)
+        own = {"savepoint": self.savepoint, "offset": offset, "job": self.job, "replanned": self.replanned}
+        return {"format": 1, "at": self.at, **own}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Self:
+        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
+        if value["format"] != 1:
+            raise ValueError(f"format {value['format']!r}")
+        return cls(
+            int(value["at"]), str(value["savepoint"]), value["offset"], str(value["job"]), bool(value["replanned"])
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StartFile:
+    """`<plan>.start`. Raises ConnectorError where it cannot be read or written."""
+
+    path: Path
+
+    @classmethod
+    def beside(cls, plan: str) -> StartFile | None:
+        """The file of a plan; None without a plan."""
+        return cls(Path(f"{plan}.start")) if plan else None
+
+    def read(self) -> Start | None:
+        """The start that was decided last; None: none was."""
+        try:
+            return Start.from_json(json.loads(self.path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise self._fault(
+                f"cannot be read: {error!r}", "Repair it, or take it away to start from the newest savepoint."
+            ) from None
+
+    def write(self, start: Start) -> None:
+        """Replace the file, whole or not at all."""
+        part = self.path.with_name(f"{self.path.name}.part")
+        try:
+            with part.open("w", encoding="utf-8") as out:
+                json.dump(start.to_json(), out, indent=2)
+                out.flush()
+                os.fsync(out.fileno())
+            part.replace(self.path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise self._fault(
+                f"cannot be written: {error.strerror}", "Let the worker's user write in that folder."
+            ) from None
+
+    def _fault(self, what: str, todo: str) -> ConnectorError:
+        return ConnectorError(f"the file of the job's next start {what}", where=str(self.path), todo=todo)
+
+
+@dataclass(frozen=True, slots=True)
+class StartStore:
+    """The offset of a stopped job (core.offset.OffsetStore): what its next start begins from.
+
+    Attributes:
+        file: None without a plan.
+        stopped: the start from the newest savepoint; raises ConnectorError while the job runs.
+        stored: the offset in a savepoint.
+    """
+
+    file: StartFile | None
+    stopped: Callable[[], Start]
+    stored: Callable[[str], RawOffset | None]
+    committed: Callable[[], RawOffset | None]
+
+    def read(self) -> RawOffset | None:
+        """The offset from which the job would start."""
+        return self.committed()
+
+    def write(self, raw: RawOffset | None) -> None:
+        """Decide the next start. Writing what the savepoint itself holds starts from the savepoint as it is."""
+        if self.file is None:
+            raise ConnectorError(
+                "the job's compiled plan is not known, so its position cannot be set",
+                where="connector.plan in pipelines.yaml",
+                todo="Write the statement with COMPILE PLAN to a file, start the job with EXECUTE PLAN, and name the file.",
+            )
+        start = self.stopped()
+        if raw is None:
+            self.file.write(Start(start.at, replanned=start.replanned))
+            return
+        fits = bool(start.savepoint) and not start.replanned and self.stored(start.savepoint) == dict(raw)
+        self.file.write(replace(start, offset=None if fits else dict(raw)))

@@ -1,0 +1,124 @@
+"""How a request proves who asks: login and password, a token, a token that a server issues (OAuth), a client certificate."""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from airflow_cdc.core.errors import ConfigError, ConnectorError
+
+# a token is renewed this long before it ends, and kept for as long if its server does not say when that is
+EARLY_S: Final = 30.0
+KEPT_S: Final = 300.0
+_TOKEN_TODO: Final = "Check token_url, scope, login (client id) and password (client secret) of the Connect connection."  # noqa: S105
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who asks.
+
+    Attributes:
+        user: the login; with `token_url`, the client id.
+        password: its password; with `token_url`, the client secret; without `user`, a bearer token.
+        token_url: where a token is issued for them (OAuth 2.0, client credentials); "": no token is asked for.
+        scope: what to ask a token for.
+        certificate: PEM file of a client certificate, and its key unless that is in `key`.
+        key: PEM file of its key.
+        key_password: the key's password.
+    """
+
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token_url: str = ""
+    scope: str = ""
+    certificate: str = ""
+    key: str = ""
+    key_password: str = field(default="", repr=False)
+
+    def auth(self) -> httpx.Auth | None:
+        """What httpx adds to each request; None: nothing."""
+        if self.token_url:
+            return ClientCredentials(self)
+        if self.user:
+            return httpx.BasicAuth(self.user, self.password)
+        return Bearer(self.password) if self.password else None
+
+    def present(self, context: ssl.SSLContext, where: str) -> None:
+        """Show the client certificate to servers that ask for one. Raises ConfigError for files that cannot be read."""
+        if not self.certificate:
+            return
+        try:
+            context.load_cert_chain(self.certificate, self.key or None, self.key_password or "")
+        except (OSError, ssl.SSLError) as error:
+            raise ConfigError(
+                f"the client certificate cannot be used: {getattr(error, 'reason', '') or type(error).__name__}",
+                where=f"{where}, {self.certificate}",
+                todo="Check cert_file, key_file and key_password of the Connect connection: PEM files that belong together.",
+            ) from None
+
+
+class Bearer(httpx.Auth):
+    """A token that somebody gave us."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
+class ClientCredentials(httpx.Auth):
+    """A token from an OAuth server, asked for anew before it ends, and once if it is refused."""
+
+    requires_response_body = True
+
+    def __init__(self, identity: Identity, clock: Callable[[], float] = time.monotonic) -> None:
+        self._identity = identity
+        self._clock = clock
+        self._token = ""
+        self._until = 0.0
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        fresh = self._clock() >= self._until
+        if fresh:
+            self._keep((yield self._asking()))
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        answer = yield request
+        if answer.status_code == httpx.codes.UNAUTHORIZED and not fresh:
+            self._keep((yield self._asking()))
+            request.headers["Authorization"] = f"Bearer {self._token}"
+            yield request
+
+    def _asking(self) -> httpx.Request:
+        who = self._identity
+        asked = {"grant_type": "client_credentials", **({"scope": who.scope} if who.scope else {})}
+        basic = httpx.BasicAuth(who.user, who.password)
+        request = httpx.Request("POST", who.token_url, data=asked, headers={"Accept": "application/json"})
+        return next(basic.auth_flow(request))
+
+    def _keep(self, answer: httpx.Response) -> None:
+        """Raises ConnectorError without what the server wrote: it may repeat the secret."""
+        token, ends = _token_of(answer)
+        if not token:
+            raise ConnectorError(
+                f"no token was issued (HTTP {answer.status_code})",
+                where=f"token server {self._identity.token_url}",
+                todo=_TOKEN_TODO,
+                status=answer.status_code,
+            )
+        self._token, self._until = token, self._clock() + max(0.0, ends - EARLY_S)
+
+
+def _token_of(answer: httpx.Response) -> tuple[str, float]:
+    """The token of an answer ("" if there is none) and for how many seconds it is valid."""
+    try:
+        given: Any = answer.json() if answer.is_success else {}
+        return str(given.get("access_token") or ""), float(given.get("expires_in") or KEPT_S)
+    except (ValueError, TypeError, AttributeError):
+        return "", 0.0

@@ -1,0 +1,93 @@
+"""Errors of ours as Airflow's: retried only where the next try could meet another state.
+
+Each error keeps its class, so that `except SourceError` still catches it, and is an AirflowException besides; one that a
+retry cannot change is an AirflowFailException, which Airflow does not retry whatever the task's `retries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, wraps
+from typing import Any, Final, TypeVar, cast
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from airflow_cdc.core.errors import (
+    CdcError,
+    ConfigError,
+    MissingPrivilegeError,
+    NotAgreedError,
+    OffsetRejectedError,
+    PositionError,
+    SchemaError,
+    UnreportedChangeError,
+    UsageError,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# somebody has to change something first
+HOPELESS: Final = (
+    ConfigError,
+    UsageError,
+    PositionError,
+    MissingPrivilegeError,
+    SchemaError,
+    NotAgreedError,
+    OffsetRejectedError,
+)
+# … but here the connector may only have to read on
+PASSING: Final = (UnreportedChangeError,)
+ENTRIES: Final = ("execute", "execute_complete", "told")
+
+
+def airflow_error(error: CdcError) -> CdcError:
+    """`error`, as an exception of Airflow too."""
+    if isinstance(error, AirflowException):
+        return error
+    hopeless = isinstance(error, HOPELESS) and not isinstance(error, PASSING)
+    kind: Any = type(error)  # mypy regards a class as unhashable
+    copy = _class(kind, AirflowFailException if hopeless else AirflowException)
+    raised = cast("CdcError", copy.__new__(copy, error.what))
+    raised.__dict__.update(error.__dict__)
+    return raised.with_traceback(error.__traceback__)
+
+
+@cache
+def _class(ours: Any, airflow: Any) -> Any:
+    def reduced(self: CdcError) -> tuple[Any, ...]:
+        # in another process it is our error: a class made here has no name there
+        return ours.__reduce__(_plain(ours, self))  # type: ignore[no-any-return]
+
+    return type(ours.__name__, (ours, airflow), {"__module__": ours.__module__, "__reduce__": reduced})
+
+
+def _plain(ours: type[CdcError], error: CdcError) -> CdcError:
+    plain = ours.__new__(ours, error.what)
+    plain.__dict__.update(error.__dict__)
+    return plain
+
+
+def _translated(method: F) -> F:
+    @wraps(method)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except CdcError as error:
+            raise airflow_error(error) from error.__cause__
+
+    return cast("F", run)
+
+
+class FailFast:
+    """Base of operators: what Airflow calls raises errors that Airflow knows how to retry.
+
+    Not of sensors: with `soft_fail`, Airflow skips a resumed sensor for any AirflowException, so that a position that was
+    lost would be skipped in the triggerer and fail on the worker.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ENTRIES:
+            if name in cls.__dict__:
+                setattr(cls, name, _translated(cls.__dict__[name]))

@@ -1,0 +1,61 @@
+"""Connection type `cdc_opensearch` → an OpenSearch endpoint."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow.sdk import Connection
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.extras import needs
+from airflow_cdc.hooks.base import CdcHook
+from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
+
+if TYPE_CHECKING:
+    from airflow_cdc.sinks.opensearch.client import SearchSink
+
+
+class CdcOpenSearchHook(CdcHook[OpenSearchEndpoint]):
+    """An OpenSearch cluster that holds mirrored tables.
+
+    Connection fields: host, port (9200), schema (https or http), login and password. Extra fields: `ca` (file of the
+    certificate authority's certificate), `shards` and `replicas` of new indexes (1 each).
+    """
+
+    default_conn_name = "cdc_opensearch_default"
+    conn_type = "cdc_opensearch"
+    hook_name = "CDC OpenSearch sink"
+    accepts = frozenset({"opensearch"})
+    example = "--conn-host search.example --conn-port 9200 --conn-schema https --conn-login USER --conn-password …"
+
+    def endpoint_of(self, conn: Connection) -> OpenSearchEndpoint:
+        """The address, the login and the settings of new indexes. Raises ConfigError."""
+        extra, host = conn.extra_dejson, self.required(conn.host, "host")
+        scheme = conn.schema or "https"
+        if scheme not in {"http", "https"}:
+            raise ConfigError(f"schema is {scheme!r}", where=self.where, todo="Write https or http.")
+        return OpenSearchEndpoint(
+            url=f"{scheme}://{host}:{conn.port or 9200}",
+            user=conn.login or "",
+            password=conn.password or "",
+            ca=str(extra.get("ca") or ""),
+            shards=self._number(extra.get("shards"), "shards", 1),
+            replicas=self._number(extra.get("replicas"), "replicas", 0),
+        )
+
+    def _number(self, value: object, key: str, least: int) -> int:
+        if value in (None, ""):
+            return 1
+        text = str(value)
+        if not text.isdigit() or int(text) < least:
+            raise ConfigError(f"{key} is {value!r}", where=self.where, todo=f"Write a whole number from {least} on.")
+        return int(text)
+
+    def get_conn(self) -> SearchSink:
+        with needs("opensearch", where=self.where):
+            from airflow_cdc.sinks.opensearch.client import SearchSink
+
+        return SearchSink(self.endpoint())
+
+    def test_connection(self) -> tuple[bool, str]:
+        return self.tested("reach")

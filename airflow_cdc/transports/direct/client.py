@@ -1,0 +1,72 @@
+"""The client of a pipeline in which nothing lies between connector and sink: it has no topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, Self
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.topics import PartitionRanges, TopicState
+
+WHERE = "no transport"
+
+
+@dataclass(frozen=True, slots=True)
+class DirectEndpoint:
+    """The endpoint of a pipeline without a transport: it has no address."""
+
+    where: str = WHERE
+
+    def limited(self, _: CallLimits) -> Self:
+        """Itself: nothing is called."""
+        return self
+
+
+class DirectTransport:
+    """No topic exists (core.ports.Transport); reading one raises UsageError."""
+
+    def __init__(self, endpoint: DirectEndpoint) -> None:
+        self.endpoint = endpoint
+        self.where = endpoint.where
+
+    def limited(self, _: CallLimits) -> Self:
+        """Itself: nothing is called."""
+        return self
+
+    def topic_states(self, names: Iterable[str]) -> dict[str, TopicState]:  # noqa: ARG002
+        """None exists."""
+        return {}
+
+    def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:  # noqa: ARG002
+        """None exists."""
+        return {}
+
+    def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> dict[str, dict[int, int | None]]:  # noqa: ARG002
+        """None exists."""
+        return {}
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:  # noqa: ARG002
+        """None exists."""
+        return {}
+
+    def topic_names(self) -> list[str]:
+        """None exists."""
+        return []
+
+    def records(self, topic: str, ranges: PartitionRanges | None = None) -> NoReturn:  # noqa: ARG002
+        """Raises UsageError."""
+        raise _no_topics()
+
+    def history_records(self, topic: str) -> Sequence[Mapping[str, object]]:  # noqa: ARG002
+        """Raises UsageError."""
+        raise _no_topics()
+
+
+def _no_topics() -> UsageError:
+    return UsageError(
+        "there are no events to read: the connector writes the sink itself",
+        where=WHERE,
+        todo="Use a connector that writes to topics where events must be read again.",
+    )

@@ -1,0 +1,50 @@
+"""An Iceberg table that is changed by one small commit, without Spark and without a stage; see ports.SmallCommit."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition, stored_definition
+from airflow_cdc.sinks.iceberg import row_delta
+from airflow_cdc.sinks.iceberg.snapshots import head_of, stamp_and_summary
+from airflow_cdc.spark_apps.adapters.iceberg_schema import fitted_fields
+from airflow_cdc.spark_apps.types import sink_type
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.table import Table as LakeTable
+
+    from airflow_cdc.core.stamp import Stamp
+    from airflow_cdc.core.table import Table
+    from airflow_cdc.sinks.iceberg.client import Lake
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSmallCommit:
+    """The table as `read`; see ports.SmallCommit."""
+
+    lake: Lake
+    identifier: tuple[str, str]
+    read: LakeTable
+
+    def stamped(self, mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
+        """See ports.SmallCommit."""
+        return stamp_and_summary(self.read.metadata, mirror)
+
+    def definition(self, fingerprint: str | None) -> Table | None:
+        """See ports.SmallCommit."""
+        return stored_definition(self.read.properties, fingerprint)
+
+    def takes(self, table: Table) -> bool:
+        """See ports.SmallCommit."""
+        schema, columns = self.read.schema(), [(column.name, sink_type(column)) for column in table.mirrored]
+        return row_delta.takes(self.read) and fitted_fields(schema, columns, itertools.count(1)) == schema.fields
+
+    def write(self, table: Table, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> int | None:
+        """See ports.SmallCommit."""
+        delta = row_delta.RowDelta(keys, rows, summary, {DEFINITION: dump_definition(table)})
+        after = delta.write(self.lake.catalog, self.identifier, self.read)
+        return None if after is None else head_of(after.metadata)

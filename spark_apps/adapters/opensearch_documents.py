@@ -1,0 +1,169 @@
+"""What Spark's tasks do with OpenSearch: write a partition of documents, read a slice of an index.
+
+These run in the executors' Python, which therefore needs this package with its extra `opensearch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from opensearchpy.exceptions import OpenSearchException
+from opensearchpy.helpers import streaming_bulk
+from pyspark.sql.pandas.types import to_arrow_type
+
+from airflow_cdc.core.errors import SinkError
+from airflow_cdc.sinks.opensearch.mapping import DELETED, ID, NOT_DELETED
+from airflow_cdc.sinks.opensearch.session import CONFLICT, connect, explained
+from airflow_cdc.spark_apps.adapters.opensearch_values import from_json, to_json
+
+if TYPE_CHECKING:
+    from opensearchpy import OpenSearch
+    from pyspark.sql import Row
+    from pyspark.sql.types import DataType
+
+    from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
+
+PER_REQUEST: Final = 1_000
+BYTES_PER_REQUEST: Final = 10 * 1024 * 1024
+RETRIES: Final = 5
+# how long a view stays open between two requests
+KEEP_ALIVE: Final = "2h"
+
+
+class Origin(StrEnum):
+    """Where a document's version comes from."""
+
+    EVENT = "event"  # the row's own version; an equal one is the same event, and changes nothing
+    READ = "read"  # the first version of the epoch: every event is newer
+    AGAIN = "again"  # the version that the document has: what was read again replaces it, and every later event this
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentWriter:
+    """Writes rows (id, version, deleted, the fields …) to an index; the function of a Spark task.
+
+    A document with a newer version stays, and counts as written.
+    """
+
+    endpoint: OpenSearchEndpoint
+    index: str
+    fields: tuple[str, ...]
+    origin: Origin
+    first_version: int
+
+    def __call__(self, rows: Iterable[Row]) -> None:
+        """Write a partition. Raises SinkError for a document that OpenSearch refuses for another reason."""
+        client = connect(self.endpoint)
+        try:
+            self._write(client, iter(rows))
+        except OpenSearchException as error:
+            raise explained(error, "write the documents", f"index {self.index}") from None
+        finally:
+            client.close()
+
+    def _write(self, client: OpenSearch, rows: Iterator[Row]) -> None:
+        written = streaming_bulk(
+            client,
+            self._actions(client, rows),
+            chunk_size=PER_REQUEST,
+            max_chunk_bytes=BYTES_PER_REQUEST,
+            raise_on_error=False,
+            max_retries=RETRIES,
+            initial_backoff=1,
+        )
+        for done, answer in written:
+            item = answer["index"]
+            if not done and item["status"] != CONFLICT:
+                raise SinkError(
+                    f"a document was refused: {_reason(item)}",
+                    where=f"index {self.index}, document {item.get('_id')}",
+                    todo="Nothing was published; correct the cause and run the job again.",
+                )
+
+    def _actions(self, client: OpenSearch, rows: Iterator[Row]) -> Iterator[dict[str, Any]]:
+        while some := list(islice(rows, PER_REQUEST)):
+            versions = self._versions(client, [row[0] for row in some]) if self.origin is Origin.AGAIN else {}
+            for row in some:
+                version = row[1] if self.origin is Origin.EVENT else versions.get(row[0], self.first_version)
+                yield {
+                    "_op_type": "index",
+                    "_index": self.index,
+                    "_id": row[0],
+                    "version": version,
+                    "version_type": "external" if self.origin is Origin.EVENT else "external_gte",
+                    "_source": self._source(row),
+                }
+
+    def _source(self, row: Row) -> dict[str, Any]:
+        if row[2]:
+            return {ID: row[0], DELETED: True}
+        values = zip(self.fields, row[3:], strict=True)
+        return {ID: row[0], **{name: to_json(value) for name, value in values if value is not None}}
+
+    def _versions(self, client: OpenSearch, ids: list[str]) -> Mapping[str, int]:
+        """The versions that documents have now, deleted ones included."""
+        answer = client.mget(index=self.index, body={"ids": ids}, params={"_source": "false"})
+        return {doc["_id"]: doc["_version"] for doc in answer["docs"] if doc.get("found")}
+
+
+def _reason(item: Mapping[str, Any]) -> str:
+    error = item.get("error")
+    return f"{error.get('type')}: {error.get('reason')}" if isinstance(error, dict) else str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentReader:
+    """Reads the rows of an index from `_source`, a slice per number that it is given; the function of mapInArrow.
+
+    `view`: the point in time that is read; "": as it is when a slice is begun. `fields`: (name, stored type).
+    """
+
+    endpoint: OpenSearchEndpoint
+    index: str
+    view: str
+    fields: tuple[tuple[str, DataType], ...]
+    slices: int
+
+    def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read slices. Raises SinkError, also for a view that was closed meanwhile."""
+        client = connect(self.endpoint)
+        try:
+            for batch in numbers:
+                for number in batch.column(0).to_pylist():
+                    yield from self._slice(client, number)
+        except OpenSearchException as error:
+            raise explained(error, "read the documents", f"index {self.index}") from None
+        finally:
+            client.close()
+
+    def _slice(self, client: OpenSearch, number: int) -> Iterator[pa.RecordBatch]:
+        view = self.view or client.create_pit(index=self.index, params={"keep_alive": KEEP_ALIVE})["pit_id"]
+        body: dict[str, Any] = {
+            "size": PER_REQUEST,
+            "query": NOT_DELETED,
+            "sort": [{ID: "asc"}],
+            "pit": {"id": view, "keep_alive": KEEP_ALIVE},
+            "track_total_hits": False,
+            **({"slice": {"id": number, "max": self.slices}} if self.slices > 1 else {}),
+        }
+        try:
+            while hits := client.search(body=body)["hits"]["hits"]:
+                yield self._batch([hit["_source"] for hit in hits])
+                body["search_after"] = hits[-1]["sort"]
+        finally:
+            if not self.view:
+                with suppress(OpenSearchException):
+                    client.delete_pit(body={"pit_id": [view]})
+
+    def _batch(self, sources: list[Mapping[str, Any]]) -> pa.RecordBatch:
+        arrays = [
+            pa.array([from_json(kind, source.get(name)) for source in sources], to_arrow_type(kind))
+            for name, kind in self.fields
+        ]
+        return pa.RecordBatch.from_arrays(arrays, [f"c{at}" for at in range(len(arrays))])

@@ -1,0 +1,1 @@
+"""`make airflow-matrix`: the wheel in an environment of each supported Airflow."""

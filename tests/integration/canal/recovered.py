@@ -1,0 +1,138 @@
+"""A MySQL database that a real Canal server follows into the lake, with its cursor in ZooKeeper."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.connectors.canal.connector import CanalConnector
+from airflow_cdc.connectors.canal.cursor import CursorCodec
+from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
+from airflow_cdc.connectors.canal.settings import CanalSettings as CanalPart
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.spark_apps.driver.functions import register_functions
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.settings import KafkaSettings
+from stack.canal import CanalServer, CanalSettings, make_canal
+from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(slots=True)
+class Followed(FollowedDatabase):
+    """Tables of one database of the server. `connect_url` is ZooKeeper's address."""
+
+    canal: CanalServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        register_functions(self.spark)
+        name, server = self.database, self.server
+        self.canal = self._made()
+        words = {word: shlex.join(argv) for word, argv in self.canal.commands().items()}
+        part = CanalPart(
+            "canal",
+            "c",
+            name,
+            str(self.canal.conf),
+            **words,
+            cursor="zookeeper",
+            log=str(self.canal.log),
+            time_zone="UTC",
+        )
+        self.source = MySqlSource(MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password))
+        connector: Any = CanalConnector(part.at(CanalEndpoint(self.connect_url)), CursorCodec())
+        self.connector = connector
+        pipeline = Pipeline(
+            name,
+            MySqlSettings("mysql", "m", tuple(f"{name}.{table}" for table in self.tables)),
+            part,
+            KafkaSettings("kafka", "k"),
+            IcebergSettings("iceberg", name, self.lake.name),
+            policy=Policy(hold=HoldPolicy(mode="off")),
+        )
+        control = Control(IcebergControlStore(self.lake), name)
+        clients: Any = Parts(self.source, connector, KafkaTransport(KafkaEndpoint(self.kafka)), self.lake, control)
+        self.base = Run(pipeline, clients, "run-0", str(self.folder))
+
+    def _made(self) -> CanalServer:
+        """A server that begins at the log's end, by GTID."""
+        name, server = self.database, self.server
+        file, position, *_ = server.execute("SHOW MASTER STATUS")[0]
+        executed = str(server.execute("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+        more = {
+            "canal.instance.filter.regex": rf"{name}\..*",
+            "canal.instance.gtidon": "true",
+            "canal.instance.master.gtid": executed,
+        }
+        start, address = (str(file), int(position)), f"{server.host}:{server.port}"
+        settings = CanalSettings(name, address, server.debezium, self.kafka, name, start, self.connect_url, more)
+        return make_canal(self.folder / "canal", settings)
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self.server.execute(
+            f"USE {self.database}",
+            "SET SESSION time_zone = '+00:00'",
+            "SET SESSION cte_max_recursion_depth = 100000",
+            *statements,
+        )
+        return rows
+
+    def follow(self) -> None:
+        """Start the server on the empty tables, and stamp their mirrors at the beginning of the topic."""
+        self.canal.start()
+        self.mirror(self.database)
+
+    def wait_read(self) -> None:
+        """See FollowedDatabase."""
+        position = self.source.position()
+        poll_until(lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit past {position}")
+
+    def _past(self, position: Any) -> bool | None:
+        stored = self.connector.facts(self.database).offset
+        return True if stored and stored.has_read(position) else None
+
+    def purge(self) -> None:
+        """All but the newest file of the log."""
+        self.execute("FLUSH BINARY LOGS")
+        newest = self.execute("SHOW BINARY LOGS")[-1][0]
+        self.execute(f"PURGE BINARY LOGS TO '{newest}'")
+
+    def source_rows(self, table: str, order: Sequence[str]) -> Sequence[Sequence[Any]]:
+        """See FollowedDatabase: by PyMySQL."""
+        columns = ", ".join(f"`{name}`" for name in order)
+        return self.execute(f"SELECT {columns} FROM {table}")
+
+    def plain(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """See FollowedDatabase: moments without their zone, which is UTC in both."""
+        return tuple(value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value for value in row)
+
+
+def writing(followed: Followed, *statements: str) -> AbstractContextManager[threading.Event]:
+    """Run the statements again and again meanwhile, {n} counting up; what they raise is raised at the end."""
+
+    def write(stop: threading.Event) -> None:
+        connection = followed.server.connect(database=followed.database, autocommit=False)
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION time_zone = '+00:00'")
+            n = 0
+            while not stop.wait(0.02):
+                n += 1
+                for statement in statements:
+                    cursor.execute(statement.format(n=n))
+                connection.commit()
+
+    return meanwhile(write)

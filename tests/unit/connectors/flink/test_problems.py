@@ -1,0 +1,91 @@
+"""Flink's rows of the diagnosis, over made facts: those that the tests on real servers do not make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
+from airflow_cdc.connectors.flink.connector import FlinkFacts
+from airflow_cdc.connectors.flink.offset import FlinkCodec
+from airflow_cdc.connectors.flink.problems import RULES
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.observation import TaskState
+from airflow_cdc.core.problem import Evidence
+from tests.unit.builders import SOURCE, UUID, seen
+
+ADDRESS = "db:3306"
+OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+SHOP = {"database-name": "shop", "table-name": "orders|customers"}
+
+
+def offset(gtids: str) -> Any:
+    value = {"file": "mysql-bin.000009", "pos": "500", "kind": "SPECIFIC", "gtids": gtids, "ts_sec": "1"}
+    return FlinkCodec().read(value, {"server": "shop"})
+
+
+def facts(**more: Any) -> FlinkFacts:
+    """A job that runs within the server's log."""
+    made = FlinkFacts(
+        "RUNNING",
+        (TaskState(0, "RUNNING"),),
+        {},
+        offset(f"{UUID}:1-80"),
+        {"server": "shop"},
+        1,
+        address=ADDRESS,
+        capture=FlinkCapture.from_config(flat("shop", (SHOP,))),
+        jobs=("j1",),
+        checkpoint_ms=10_000,
+    )
+    return replace(made, **more)
+
+
+def held(rank: int, connector: FlinkFacts) -> Evidence | None:
+    """What the row of this rank says."""
+    case = RULES.case(seen(connector=connector, source=replace(SOURCE, address=ADDRESS)))
+    return next(row for row in RULES.problems if row.rank == rank).holds(case)
+
+
+def test_an_option_that_cannot_be_followed() -> None:
+    assert held(15, facts()) is None
+    fault = ConfigError("scan.read-changelog-as-append-only.enabled is 'true'")
+    assert "append-only" in (held(15, facts(capture=None, capture_fault=fault)) or {})["refused"]
+
+
+def test_a_job_that_takes_no_checkpoints() -> None:
+    assert held(16, facts()) is None
+    assert "not set" in (held(16, facts(checkpoint_ms=None)) or {})["execution.checkpointing.interval"]
+    assert held(16, facts(jobs=(), checkpoint_ms=None)) is None  # it has ended: nothing is known of it
+
+
+def test_a_set_ahead_of_the_server_is_one_that_the_server_will_write_itself() -> None:
+    assert held(29, facts()) is None
+    told = held(29, facts(offset=offset(f"{UUID}:1-103")))
+    assert told is not None
+    assert told["gtids will be skipped"].startswith(f"{UUID}:101-103 (3 transactions) ")
+    # of another server: Flink refuses it, and the server's own row names it
+    assert held(29, facts(offset=offset(f"{UUID}:1-80,{OTHER}:1-3"))) is None
+    # a running job at another address may read another server
+    assert held(29, facts(offset=offset(f"{UUID}:1-103"), address="elsewhere:3306")) is None
+
+
+def test_two_jobs_of_one_name() -> None:
+    assert held(41, facts()) is None
+    assert set(held(41, facts(jobs=("j1", "j2"))) or {}) == {"job 1", "job 2"}
+
+
+def test_what_is_skipped_and_what_is_not_kept_are_warnings() -> None:
+    assert held(91, facts()) is None
+    options = {**SHOP, "debezium.inconsistent.schema.handling.mode": "skip"}
+    told = held(91, facts(capture=FlinkCapture.from_config(flat("shop", (options,)))))
+    assert "schema.handling.mode=skip" in (told or {})["setting 1"]
+    assert held(97, facts()) is None
+    assert (
+        "RETAIN_ON_CANCELLATION" in (held(97, facts(deleted_on_cancel=True)) or {})["externalized-checkpoint-retention"]
+    )
+
+
+def test_no_row_says_anything_of_another_connector() -> None:
+    case = RULES.case(seen())
+    assert [row.code for row in RULES.problems if row.holds(case) is not None] == []
