@@ -26,6 +26,7 @@ from airflow_cdc.core.errors import (
     UnreportedChangeError,
 )
 from airflow_cdc.core.ports import Stage
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
@@ -120,6 +121,7 @@ class _Job:
     defaults: Mapping[str, Mapping[str, str | None]]
     table_ids: Mapping[str, str]
     letters: Mapping[str, Sequence[DeadLetter]]
+    mirrors: Mapping[str, Stamp]
     label: str
     reader: RowReader
     every_letter: bool
@@ -174,6 +176,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         systems.reader.defaults(tables),
         clients.source.table_ids(list(definitions)),
         {table.full_name: [one for one in letters if one.table == table.full_name] for table in tables},
+        clients.control.mirrored_stamps(),
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         systems.reader,
         run.options.replay,
@@ -212,7 +215,7 @@ def ends_of(topics: Mapping[str, TopicState]) -> dict[str, dict[int, int]]:
 
 def _applied(job: _Job, table: Table) -> Result:
     check_nulls(job, table)
-    mirror = job.run.clients.control.mirrored_stamp(table.full_name)
+    mirror = job.mirrors.get(table.full_name)
     opened = job.ctx.writer.open_table(job.place(table)) if isinstance(job.ctx.writer, CommitsFew) else None
     stamped = opened.stamped(mirror) if opened else job.ctx.writer.stamped(job.place(table), mirror)
     start = start_from(job.ctx, table, *stamped, job.ends)

@@ -474,8 +474,11 @@ class Control:
 
     def mirrored_stamp(self, table: str) -> Stamp | None:
         """The mirrored stamp of a table, or None."""
-        mirror = self.state()["stamps"].get(table)
-        return None if mirror is None else Stamp.from_json(mirror)
+        return self.mirrored_stamps().get(table)
+
+    def mirrored_stamps(self) -> dict[str, Stamp]:
+        """Table → its mirrored stamp, in one read."""
+        return {table: Stamp.from_json(mirror) for table, mirror in self.state()["stamps"].items()}
 
 
 def _lease(state: Document) -> Lease | None:

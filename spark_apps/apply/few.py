@@ -88,7 +88,7 @@ def apply_few(
     if batch is None:
         return None
     check_counted(ctx, start, batch.counted, defaults)
-    columns = {"added": [], "widened": [], "dropped": []}
+    columns: Result = {"added": [], "widened": [], "dropped": []}
     if is_behind(start.applied.last, batch.counted.last):
         return result_of(start, batch.counted, None, began, **columns)
     summary = start.summary(applied_after(start, batch.counted))

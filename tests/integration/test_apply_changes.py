@@ -16,6 +16,7 @@ from airflow_cdc.core.observation import ConnectorState
 from airflow_cdc.decisions.apply.schema_change import DEFINITION
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.sinks.iceberg import dead_letters
+from airflow_cdc.sinks.iceberg.catalog import EmbeddedCatalog
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import kafka_options, read_topics
@@ -68,6 +69,33 @@ def test_applies_publishes_mirrors_and_does_nothing_twice(scene: Scene) -> None:
     again = scene.apply(run_id="run-2")
     assert (again["orders"]["records"], again["orders"]["published"]) == (0, False)
     assert scene.rig.lake.head(scene.rig.schema, "orders") == head
+
+
+def test_a_table_more_costs_three_calls_of_the_catalog(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small batch reads the table, commits to it (the embedded catalog reads it once more then), and mirrors its stamp."""
+    topics = [scene.table(f"CREATE TABLE t{number} (id BIGINT PRIMARY KEY, name VARCHAR(40))") for number in range(4)]
+    loads: list[object] = []
+    real = EmbeddedCatalog.load_table
+
+    def counted(self: EmbeddedCatalog, identifier: Any) -> Any:
+        loads.append(identifier)
+        return real(self, identifier)
+
+    def applied(number: int, *, changed: int) -> int:
+        for topic in topics[:changed]:
+            topic.create(id=number, name="a")
+            scene.send(topic)
+        loads.clear()
+        done = scene.apply(run_id=f"run-{number}")
+        assert [done[topic.table.name]["published"] for topic in topics] == [at < changed for at in range(4)]
+        return len(loads)
+
+    applied(0, changed=4)
+    monkeypatch.setattr(EmbeddedCatalog, "load_table", counted)
+    one, four = applied(1, changed=1), applied(2, changed=4)
+    assert four - one <= 3 * (3 - 1)  # a table without changes is read once
+    assert [identifier for identifier in loads if "cdc_stage" in str(identifier)] == []
+    assert scene.rows("t3") == [(0, "a"), (2, "a")]
 
 
 def test_a_head_that_moved_meanwhile_is_left_to_the_next_run(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

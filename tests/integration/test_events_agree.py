@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
+from airflow_cdc.connectors.debezium.values.mysql_plain import converter
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Json
@@ -18,10 +23,14 @@ from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.types import words_of
+from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.apply import few
+from airflow_cdc.spark_apps.apply.counts import read_change
 from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.driver.functions import json_canonical, register_functions
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.rest import RestError
+from tests.integration.apply_support import CONFIG
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql, row_count, row_id
 from tests.integration.test_encoding_agrees import NUMBERS
 
@@ -220,6 +229,89 @@ def test_each_time_mode_decodes_exactly(captured: Captured, mode: str) -> None:
     ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM clock_events").collect())
     theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(table)} FROM {quote_table(table)}"))
     assert ours == theirs, differing_columns(captured, table, "clock_events")
+
+
+# Columns that only Spark's expressions decode, and values that are left to them.
+BY_SPARK = {"d65", "dz40", "f", "f73", "b5", "b9", "b63", "b64", "e", "s", "j", "g", "p", "pg"}
+LEFT_TO_SPARK = {"ts": 1, "tsn": 1, "vs": 0}
+
+
+@pytest.mark.parametrize("name", VALUE_MODES)
+def test_in_memory_every_value_decodes_as_by_spark(captured: Captured, name: str) -> None:
+    """A value is converted to the same value, or left to Spark; `every` has each type at its edges."""
+    table, modes = captured.table("every"), DecodeModes.from_config(VALUE_MODES[name])
+    captured.images(name, table, row_count())  # waits for them
+    by_hand = {c.name for c in table.mirrored if converter(c, modes) is None}
+    binary = {"bn", "vbn", "bl", "lb"} if modes.binary not in {"bytes", "base64"} else set()
+    assert by_hand == BY_SPARK | binary
+    compare_in_memory(captured, name, table, modes, LEFT_TO_SPARK)
+
+
+@pytest.mark.parametrize("mode", TIME_MODES)
+def test_in_memory_each_time_mode_decodes_as_by_spark(captured: Captured, mode: str) -> None:
+    whole = captured.table("clock")
+    table = replace(whole, columns=tuple(c for c in whole.columns if c.name not in REFUSED.get(mode, ())))
+    captured.images(mode, table, 3)
+    compare_in_memory(captured, mode, table, DecodeModes(time=mode), {})
+
+
+def compare_in_memory(captured: Captured, name: str, table: Table, modes: DecodeModes, left: Mapping[str, int]) -> None:
+    """Each column's values, converted one by one from the same records, against Spark's frame of the rows."""
+    topic = f"{captured.schema}_{name}.{table.full_name}"
+    records = KafkaTransport(KafkaEndpoint(captured.kafka)).records(topic)
+    events = [json.loads(record.value)["payload"]["after"] for record in records if record.value]
+    frame = decoded(captured._read(topic), table, modes).toArrow()
+    rows = {row["id"]: row for row in frame.to_pylist()}
+    assert len(rows) == len(events)
+    for column in table.mirrored:
+        convert = converter(column, modes)
+        if convert is None:
+            continue
+        ids, values, given_up = [], [], 0
+        for event in events:
+            try:
+                value = None if event[column.name] is None else convert(event[column.name])
+            except ValueError:
+                given_up += 1
+                continue
+            ids.append(event["id"])
+            values.append(value)
+        ours = few._columns([column], [(value,) for value in values]).column(0).to_pylist()
+        wanted = [rows[one][column.name] for one in ids]
+        assert list(map(repr, ours)) == list(map(repr, wanted)), column
+        assert given_up == left.get(column.name, 0), column
+
+
+def test_whole_records_decode_in_memory_as_by_spark(captured: Captured) -> None:
+    """Keys, rows, operations, and the places in the log, by which the stamps are made."""
+    table, connector = captured.table("clock"), f"{captured.schema}_microseconds"
+    captured.images("microseconds", table, 3)
+    captured.run(
+        f"UPDATE {captured.schema}.clock SET id = 30 WHERE id = 2", f"DELETE FROM {captured.schema}.clock WHERE id = 3"
+    )
+    topic = f"{connector}.{table.full_name}"
+    # two deletes with their tombstones, and a create
+    poll_until(lambda: captured._records(topic) == 8 or None, timeout=60, what="all changes in the topic")
+    config = {**CONFIG, "topic.prefix": connector, "database.include.list": captured.schema}
+    config |= {"time.precision.mode": "microseconds", "value.converter.schemas.enable": "true"}
+    events = Events(ConnectorSettings.from_config(config))
+    decoder = events.plain(table)
+    assert decoder is not None
+    records = KafkaTransport(KafkaEndpoint(captured.kafka)).records(topic)
+    ours = [(one.offset, one.op, one.key, one.after, one.change, one.defaulted) for one in decoder.decode(records)]
+    start = SimpleNamespace(topic=topic, decoded_as=table)
+    context = SimpleNamespace(spark=captured.spark, events=events)
+    theirs = []
+    for row in few._decoded(context, records, start).toArrow().to_pylist():  # type: ignore[arg-type]
+        cdc = row["cdc"]
+        change = None if cdc["origin"] is None else read_change(cdc)
+        theirs.append((cdc["offset"], cdc["op"], row["key"], row["after"], change, bool(cdc["defaulted"])))
+        assert (cdc["bad"], cdc["unknown"], cdc["other_table"], cdc["snapshot"]) == (None, None, None, None)
+    assert [one[:2] + one[4:] for one in ours] == [one[:2] + one[4:] for one in sorted(theirs, key=lambda one: one[0])]
+    keys = few._columns(table.key_columns, [one[2] for one in ours]).to_pylist()
+    assert keys == [one[2] for one in sorted(theirs, key=lambda one: one[0])]
+    rows = few._columns(table.mirrored, [one[3] for one in ours if one[3] is not None]).to_pylist()
+    assert rows == [one[3] for one in sorted(theirs, key=lambda one: one[0]) if one[3] is not None]
 
 
 WRONG = ["x", "", "1.5x", "[1]", "{}", "=="]

@@ -18,7 +18,8 @@ from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, stamp_and_summary, summary_of
 from airflow_cdc.spark_apps.apply import few
-from airflow_cdc.spark_apps.apply.batch import ApplyTarget, Result, apply_table, start_from
+from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_from
+from airflow_cdc.spark_apps.ports import CommitsFew, SmallCommit
 from tests.integration.apply_support import ITEMS, Bench, Topic, column, stamp_at, table
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ PAIRS = table(
     "pairs", [column("a", "int", nullable=False), column("b", nullable=False), column("n", "int")], ("a", "b")
 )
 NOT_COMPARED = {"snapshot_id", "seconds"}
+
+
+def opened_at(ctx: ApplyContext, place: tuple[str, str]) -> SmallCommit:
+    assert isinstance(ctx.writer, CommitsFew)
+    return ctx.writer.open_table(place)
 
 
 @dataclass
@@ -63,7 +69,7 @@ class Side:
         self.batches += 1
         ctx = self.bench.context([self.topic], **more)
         upto = {self.topic.name: dict.fromkeys(range(self.topic.partitions), end)}
-        opened = ctx.writer.open_table(self.place)  # type: ignore[attr-defined]
+        opened = opened_at(ctx, self.place)
         start = start_from(ctx, self.made, *opened.stamped(None), upto)
         done = few.apply_few(ctx, opened, start, None, {}) if in_memory else None
         self.by_arrow += done is not None
@@ -225,7 +231,7 @@ def test_what_is_not_plain_is_left_to_spark(spark: SparkSession, lake: Lake, unu
     unusual(side.topic)
     head = lake.head(*side.place)
     ctx = side.bench.context([side.topic])
-    opened = ctx.writer.open_table(side.place)  # type: ignore[attr-defined]
+    opened = opened_at(ctx, side.place)
     start = start_from(ctx, ITEMS, *opened.stamped(None), side.topic.upto)
     done = few.apply_few(ctx, opened, start, None, {})
     assert done is None or unusual is _covered
@@ -272,7 +278,7 @@ def test_a_repeated_range_is_not_written(spark: SparkSession, lake: Lake) -> Non
     side.apply(len(side.topic.records), in_memory=True)
     side.topic.event("u", {}, {"id": 1, "name": "one", "qty": 1}, source=first)
     ctx = side.bench.context([side.topic])
-    opened = ctx.writer.open_table(side.place)  # type: ignore[attr-defined]
+    opened = opened_at(ctx, side.place)
     head = lake.head(*side.place)
     done = few.apply_few(ctx, opened, start_from(ctx, ITEMS, *opened.stamped(None), side.topic.upto), None, {})
     assert done is not None

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.table import Column, Table
 
-_DECIMAL_DIGITS = 38  # Spark's decimals have no more: above it a DECIMAL is text
+DECIMAL_DIGITS = 38  # Spark's decimals have no more: above it a DECIMAL is text
 _LONG_DIGITS = 18  # an unscaled value of so many digits fits 8 bytes
 _UNSIGNED = "decimal(20,0)"
 FIRST_MICROS, LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
+FIRST_DAY, LAST_DAY = -719162, 2932896  # the same years
 # Why a JSON value cannot be decoded.
 _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
 # A text that is read as NULL on purpose and does not indicate a wrong value: the instant 0 means a zero date in a
@@ -105,7 +106,7 @@ def _event_decimal(column: Column, modes: DecodeModes, v: str) -> str:
         raise _refuse(column, "decimal", "double", "string")
     if modes.decimal == "precise":
         return _event_unscaled(v, precision, scale, modes)
-    wide = precision > _DECIMAL_DIGITS
+    wide = precision > DECIMAL_DIGITS
     return f"cdc_decimal_plain({v}, {scale})" if wide else f"try_cast({v} AS decimal({precision},{scale}))"
 
 
@@ -114,7 +115,7 @@ def _event_unscaled(v: str, precision: int, scale: int, modes: DecodeModes) -> s
     if modes.decimal_format == "numeric":
         what = "value.converter.decimal.format=NUMERIC writes decimals as JSON numbers, which readers round"
         raise SchemaError(what, todo="Set value.converter.decimal.format=BASE64, or decimal.handling.mode=string.")
-    if precision > _DECIMAL_DIGITS:
+    if precision > DECIMAL_DIGITS:
         return f"cdc_decimal_bytes({v}, {scale})"
     if precision > _LONG_DIGITS:
         return f"try_cast(cdc_decimal_bytes({v}, {scale}) AS decimal({precision},{scale}))"
@@ -157,7 +158,7 @@ def _event_date(column: Column, modes: DecodeModes, v: str) -> str:
     if modes.time == "isostring":
         return f"try_cast(TRIM(TRAILING 'Z' FROM {v}) AS date)"
     days = f"try_cast({v} AS int)"
-    return f"IF({days} BETWEEN -719162 AND 2932896, date_from_unix_date({days}), NULL)"
+    return f"IF({days} BETWEEN {FIRST_DAY} AND {LAST_DAY}, date_from_unix_date({days}), NULL)"
 
 
 def _event_datetime(column: Column, modes: DecodeModes, v: str) -> str:

@@ -16,8 +16,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.values.mysql import (
+    DECIMAL_DIGITS,
     ESCAPABLE,
+    FIRST_DAY,
     FIRST_MICROS,
+    LAST_DAY,
     LAST_MICROS,
     ZERO_DATE,
     DecodeModes,
@@ -31,7 +34,6 @@ if TYPE_CHECKING:
 
 Convert = Callable[[Any], Any]
 
-_DIGITS = 38
 _WIDE = Context(prec=60)
 _EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
@@ -54,28 +56,39 @@ def _whole(value: Any, low: int, high: int) -> int:
     return int(value)
 
 
-def _integer(column: Column, _: DecodeModes) -> Convert | None:
+def _integer(column: Column, modes: DecodeModes) -> Convert | None:
     words = words_of(column)
     if words.data_type == "bigint" and words.unsigned:
-        return None
+        return _unsigned if modes.bigint_unsigned == "long" else _precise(20, 0, modes)
     bits = 64 if words.data_type == "bigint" or (words.data_type == "int" and words.unsigned) else 32
     return partial(_whole, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
 
 
+def _unsigned(value: Any) -> Decimal:
+    """A value from 2^63 on arrives as a negative number."""
+    number = _whole(value, -(2**63), 2**63 - 1)
+    return Decimal(number if number >= 0 else number + 2**64)
+
+
 def _decimal(column: Column, modes: DecodeModes) -> Convert | None:
     precision, scale = words_of(column).digits
-    if precision > _DIGITS or (modes.decimal, modes.decimal_format) not in {
-        ("precise", "base64"),
-        ("string", "base64"),
-    }:
+    if precision > DECIMAL_DIGITS or modes.decimal not in {"precise", "string"}:
         return None
-    return partial(_unscaled if modes.decimal == "precise" else _written, most=10**precision, scale=scale)
+    if modes.decimal == "precise":
+        return _precise(precision, scale, modes)
+    return partial(_written, most=10**precision, scale=scale)
+
+
+def _precise(precision: int, scale: int, modes: DecodeModes) -> Convert | None:
+    return partial(_unscaled, most=10**precision, scale=scale) if modes.decimal_format == "base64" else None
 
 
 def _unscaled(value: Any, most: int, scale: int) -> Decimal:
+    """Base64 of a big-endian two's complement number in as few bytes as it needs."""
     raw = _base64(value)
     number = int.from_bytes(raw, "big", signed=True)
-    _checked(1 <= len(raw) <= 16 and abs(number) < most)
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    _checked(len(raw) == size and abs(number) < most)
     return Decimal(number).scaleb(-scale, _WIDE)
 
 
@@ -105,7 +118,7 @@ def _boolean(value: Any) -> int:
 
 
 def _date(_: Column, modes: DecodeModes) -> Convert | None:
-    return None if modes.time == "isostring" else partial(_whole, low=-719162, high=2932896)
+    return None if modes.time == "isostring" else partial(_whole, low=FIRST_DAY, high=LAST_DAY)
 
 
 def _datetime(column: Column, modes: DecodeModes) -> Convert | None:
@@ -174,8 +187,9 @@ def _bytes(column: Column, modes: DecodeModes) -> Convert | None:
 
 
 def _base64(value: Any) -> bytes:
-    _checked(type(value) is str)
-    return base64.b64decode(value, validate=True)
+    raw = base64.b64decode(_string(value), validate=True)
+    _checked(base64.b64encode(raw).decode() == value)
+    return raw
 
 
 def _padded(value: Any, size: int) -> bytes:

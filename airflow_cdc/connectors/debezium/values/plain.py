@@ -97,10 +97,17 @@ def _present(value: Any) -> Any:
 
 
 def _parsed(text: bytes | None) -> dict[str, Any]:
-    value = None if text is None else json.loads(text.decode(), parse_constant=_no_constant)
+    value = None if text is None else json.loads(text.decode(), parse_constant=_no_constant, object_pairs_hook=_once)
     if type(value) is not dict:
         raise NotPlainError
     return value
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise NotPlainError
+    return fields
 
 
 def _no_constant(_: str) -> float:
