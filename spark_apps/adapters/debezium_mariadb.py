@@ -35,8 +35,8 @@ BLOCK = replace(
 
 def _order(gtid: str) -> tuple[str, int]:
     domain, server, number = gtid.split("-")
-    number_in(server)
-    return str(number_in(domain)), number_in(number)
+    number_in(domain), number_in(server)
+    return domain, number_in(number)
 
 
 def change_of(source: Mapping[str, Any]) -> LastChange:

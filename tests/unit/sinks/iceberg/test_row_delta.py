@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import signal
+import subprocess
+import sys
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -64,7 +67,8 @@ class Sink:
         return RowDelta(keys, rows, summary).write(self.lake.catalog, self.place, read) is not None
 
     def rows(self) -> list[dict[str, Any]]:
-        return self.lake.read_arrow(*self.place).sort_by("id").to_pylist()
+        rows: list[dict[str, Any]] = self.lake.read_arrow(*self.place).sort_by("id").to_pylist()
+        return rows
 
 
 def ids(*values: Any, kind: pa.DataType | None = None) -> pa.Table:
@@ -225,3 +229,41 @@ def test_v3_tables_are_left_to_spark(tmp_path: Path) -> None:
     place = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"file://{tmp_path}"}
     sink = Sink(Lake("lake", {"type": "sql", "format_version": "3", **place}), {"id": "int"})
     assert not sink.write(ids(1), ids(1))
+
+
+KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from airflow_cdc.sinks.iceberg import row_delta
+from airflow_cdc.sinks.iceberg.client import Lake
+
+uri, warehouse, table, when = sys.argv[1:]
+lake = Lake("lake", {"type": "sql", "uri": uri, "warehouse": warehouse})
+real = row_delta.commit
+
+def killed(*args, **named):
+    if when == "after":
+        real(*args, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+row_delta.commit = killed
+ids = pa.table({"id": pa.array([1, 2], pa.int32())})
+row_delta.RowDelta(ids, ids, {"cdc.x": "killed"}).write(lake.catalog, ("shop", table), lake.table("shop", table))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_writer_killed_at_its_commit_leaves_all_or_nothing(tmp_path: Path, when: str) -> None:
+    place = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"file://{tmp_path}"}
+    sink = Sink(Lake("lake", {"type": "sql", **place}), {"id": "int"})
+    assert sink.write(ids(1), ids(1))
+    command = [sys.executable, "-c", KILLED, place["uri"], place["warehouse"], sink.place[1], when]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    files = len(list(tmp_path.rglob("*.parquet")))
+    assert files == 3  # the first row, and the killed writer's deletes and rows
+    assert sink.rows() == ([{"id": 1}] if when == "before" else [{"id": 1}, {"id": 2}])
+    metadata = sink.lake.table(*sink.place).metadata
+    stamped = summary_of(snapshot_at(metadata, head_of(metadata))).get("cdc.x") == "killed"
+    assert stamped == (when == "after")
+    assert sink.write(ids(1, 2), ids(1, 2))
+    assert sink.rows() == [{"id": 1}, {"id": 2}]
