@@ -24,6 +24,7 @@ from airflow_cdc.spark_apps.apply.batch import Result, applied_after, check_coun
 from airflow_cdc.spark_apps.apply.counts import Counts, read_change
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, TOMBSTONE, UPDATE
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.ports import DecodesFew, SmallCommit
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.ports import TopicRecord
-    from airflow_cdc.core.table import Column
+    from airflow_cdc.core.table import Column, Table
     from airflow_cdc.decisions.apply.start import LastChange, Start
     from airflow_cdc.spark_apps.apply.batch import ApplyContext
     from airflow_cdc.spark_apps.ports import PlainDecoder
@@ -110,7 +111,7 @@ def _netted(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> 
     covered = ctx.log.covered(start.watermark)
     decoder = ctx.events.plain(start.table) if isinstance(ctx.events, DecodesFew) else None
     batch = None if decoder is None else read(decoder, records, start, covered)
-    return batch or _collected(_decoded(ctx, records, start), covered)
+    return batch or _collected(_decoded(ctx, records, start), start.table, covered)
 
 
 def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, covered: Covered) -> Few | None:
@@ -176,11 +177,12 @@ def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) ->
     return ctx.events.decode(session.createDataFrame(raw), start.decoded_as, ("after",))
 
 
-def _collected(decoded: DataFrame, covered: Covered) -> Few | None:
+def _collected(decoded: DataFrame, table: Table, covered: Covered) -> Few | None:
     """The batch decoded by one Spark job and netted in memory; None if anything in it is unusual."""
     meta = (f"cdc.`{name}` AS `{name}`" for name in _FIELDS)
     order = ("cdc.log.n AS log_n", "cdc.place.pos AS pos", "cdc.place.row AS row")
-    records = decoded.selectExpr(*meta, *order, f"{_TROUBLE} AS trouble", "key", "after").toArrow()
+    values = (*_flat("key", table.key_columns), *_flat("after", table.mirrored))
+    records = decoded.selectExpr(*meta, *order, f"{_TROUBLE} AS trouble", *values).toArrow()
     order_by = [(name, "ascending") for name in _IN_ORDER]
     records = records.take(pc.sort_indices(records.select(_IN_ORDER), order_by, null_placement="at_start"))
     ops: list[str] = records.column("op").to_pylist()
@@ -190,13 +192,26 @@ def _collected(decoded: DataFrame, covered: Covered) -> Few | None:
     changes = [_change(row) for row in records.select(list(_FIELDS)).to_pylist()]
     if any(_is_covered(covered, change) for _, _, change, _ in changes):
         return None
-    keys = [tuple(key.values()) for key in records.column("key").to_pylist()]
+    keys = [tuple(key.values()) for key in _part(records, "key", table.key_columns).to_pylist()]
     last = _last_of_keys([(change[0], key) for change, key in zip(changes, keys, strict=True)])
     if last is None:
         return None
     newest = records.take(pa.array(last, pa.int64()))
     rows = newest.filter(pc.invert(pc.is_in(newest.column("op"), value_set=pa.array([DELETE, TOMBSTONE]))))
-    return Few(_counts(changes), _flat(newest, "key"), _flat(rows, "after"))
+    return Few(_counts(changes), _part(newest, "key", table.key_columns), _part(rows, "after", table.mirrored))
+
+
+def _flat(struct: str, columns: Sequence[Column]) -> list[str]:
+    """The struct's fields as columns of the sink's types. Spark gives no struct to Arrow that has required fields."""
+    return [
+        f"CAST({struct}.{quote_ident(column.name)} AS {sink_type(column)}) AS {struct}{at}"
+        for at, column in enumerate(columns)
+    ]
+
+
+def _part(records: pa.Table, struct: str, columns: Sequence[Column]) -> pa.Table:
+    part = records.select([f"{struct}{at}" for at, _ in enumerate(columns)])
+    return part.rename_columns([column.name for column in columns])
 
 
 def _change(row: Mapping[str, Any]) -> Change:
@@ -233,10 +248,3 @@ def _counts(changes: Sequence[Change]) -> Counts:
         defaulted=sum(defaulted for _, _, _, defaulted in changes),
         last={str(partition): change for partition, _, change, _ in changes if change is not None},
     )
-
-
-def _flat(records: pa.Table, name: str) -> pa.Table:
-    """The fields of a struct column as columns."""
-    column = records.column(name)
-    names = [column.type.field(at).name for at in range(column.type.num_fields)]
-    return pa.table([pc.struct_field(column, [at]) for at in range(len(names))], names)
