@@ -32,7 +32,7 @@ from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
-from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.apply_changes import IS_REREAD, apply_changes
 from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
@@ -393,7 +393,7 @@ class Refusals(logging.Handler):
         arguments = record.args if isinstance(record.args, tuple) else ()
         if len(arguments) != 2 or not isinstance(arguments[1], CdcError):
             return
-        if "is read again" in str(record.msg):
+        if record.msg == IS_REREAD:
             self.by_table.pop(str(arguments[0]), None)
         else:
             self.by_table[str(arguments[0])] = arguments[1]
