@@ -56,6 +56,7 @@ log = logging.getLogger("airflow_cdc.apply_changes")
 LABEL = "apply_"
 # How long, in seconds, a definition may be ahead of the DDL that the connector has reported.
 REPORT_SECONDS = 60.0
+IS_REREAD = "%s is re-read: %s"  # what the log says of such a table, and why
 RUN_AGAIN = "Nothing was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
@@ -121,10 +122,10 @@ class _Job:
     defaults: Mapping[str, Mapping[str, str | None]]
     table_ids: Mapping[str, str]
     letters: Mapping[str, Sequence[DeadLetter]]
-    mirrors: Mapping[str, Stamp]
     label: str
     reader: RowReader
     every_letter: bool
+    mirrored: Callable[[str], Stamp | None]
     missing: tuple[str, ...] = ()
 
     def place(self, table: Table) -> tuple[str, str]:
@@ -176,10 +177,10 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         systems.reader.defaults(tables),
         clients.source.table_ids(list(definitions)),
         {table.full_name: [one for one in letters if one.table == table.full_name] for table in tables},
-        clients.control.mirrored_stamps(),
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         systems.reader,
         run.options.replay,
+        clients.control.mirrored_stamps(),
         tuple(name for name in wanted if name not in definitions),
     )
     return job, tables
@@ -215,7 +216,7 @@ def ends_of(topics: Mapping[str, TopicState]) -> dict[str, dict[int, int]]:
 
 def _applied(job: _Job, table: Table) -> Result:
     check_nulls(job, table)
-    mirror = job.mirrors.get(table.full_name)
+    mirror = job.mirrored(table.full_name)
     opened = job.ctx.writer.open_table(job.place(table)) if isinstance(job.ctx.writer, CommitsFew) else None
     stamped = opened.stamped(mirror) if opened else job.ctx.writer.stamped(job.place(table), mirror)
     start = start_from(job.ctx, table, *stamped, job.ends)
@@ -339,7 +340,7 @@ def needs_reread(outcome: Result | CdcError) -> bool:
 
 def _read_again(run: Run, spark: SparkSession, name: str, why: Result | CdcError) -> Result | CdcError:
     """Read the table again, if the policy allows it. What stops the re-read is stored for the diagnosis."""
-    log.warning("%s is re-read: %s", name, why)
+    log.warning(IS_REREAD, name, why)
     try:
         done = reread(run, spark, name, failed_tries(run, name))
     except CdcError as error:

@@ -474,11 +474,12 @@ class Control:
 
     def mirrored_stamp(self, table: str) -> Stamp | None:
         """The mirrored stamp of a table, or None."""
-        return self.mirrored_stamps().get(table)
+        return self.mirrored_stamps()(table)
 
-    def mirrored_stamps(self) -> dict[str, Stamp]:
-        """Table → its mirrored stamp, in one read."""
-        return {table: Stamp.from_json(mirror) for table, mirror in self.state()["stamps"].items()}
+    def mirrored_stamps(self) -> Callable[[str], Stamp | None]:
+        """The mirrored stamp of any table, or None, by one reading of the document."""
+        mirrors: Document = self.state()["stamps"]
+        return lambda table: None if table not in mirrors else Stamp.from_json(mirrors[table])
 
 
 def _lease(state: Document) -> Lease | None:
