@@ -95,7 +95,7 @@ def _unscaled(value: Any, most: int, scale: int) -> Decimal:
 def _written(value: Any, most: int, scale: int) -> Decimal:
     _checked(type(value) is str and _NUMBER.fullmatch(value) is not None and len(value.partition(".")[2]) <= scale)
     number = Decimal(value)
-    _checked(abs(number.scaleb(scale, _WIDE)) < most)
+    _checked(number.scaleb(scale, _WIDE).copy_abs() < most)
     return number
 
 
