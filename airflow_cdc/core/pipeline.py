@@ -68,6 +68,10 @@ class TransportSpec:
     kind: str = key("What carries the events.")
     conn_id: str = key("Airflow connection of the brokers.", form=CONNECTION)
 
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
+
 
 @settings
 class SinkSpec:
