@@ -6,6 +6,7 @@ from typing import Final
 
 from airflow_cdc.core.problem import AnyCase, Evidence, Problem, Rules
 from airflow_cdc.decisions.diagnosis.evidence import evidence, transport_of
+from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from airflow_cdc.decisions.diagnosis.topic_rows import TOPIC_ROWS
 from airflow_cdc.transports.rabbitmq.error_texts import TEXTS
 from airflow_cdc.transports.rabbitmq.queue import STREAM
@@ -59,5 +60,5 @@ PROBLEMS = (
     ),
     *TOPIC_ROWS,
 )
-_READING: Final = ("translate_gtid", "replica_detour", "finish", "resume_next_file", "diff_repair", "full_snapshot")
+_READING: Final = tuple(code for code, strategy in STRATEGIES.items() if not strategy.sinkless)
 RULES = Rules(PROBLEMS, texts=TEXTS, blockers=dict.fromkeys(_READING, (not_a_stream,)))
