@@ -53,7 +53,7 @@ class Management:
             raise TransportError(
                 f"the management interface refuses the user: HTTP {answer.status_code}",
                 where=self._where,
-                todo="Correct the login, and give the user the tag `monitoring`.",
+                todo="Correct the login, and give the user the tag `management`.",
             )
         answer.raise_for_status()
         return answer.json()

@@ -35,7 +35,7 @@ SETUP = Setup(
     (
         Question("rabbitmq", "RabbitMQ, host:port", example="rabbit.example:5672"),
         Question("rabbitmq_vhost", "RabbitMQ's virtual host", "/"),
-        Question("rabbitmq_user", "RabbitMQ user, with the tag `monitoring`", "cdc"),
+        Question("rabbitmq_user", "RabbitMQ user, with the tag `management`", "cdc"),
         Question("rabbitmq_management", "Its management interface (default: http, port 15672)", needed=False),
     ),
     keys,

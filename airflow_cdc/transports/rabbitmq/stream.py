@@ -18,7 +18,7 @@ from airflow_cdc.transports.rabbitmq.wire import Record, connected
 
 QUIET_S: Final = 0.5
 MOST_S: Final = 3.0  # a stream that is written to is never quiet
-PREFETCH: Final = 1000
+PREFETCH: Final = 200
 _OFFSET: Final = "x-stream-offset"
 
 

@@ -16,6 +16,8 @@ from airflow_cdc.core.errors import TransportError
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 
 _NAME: Final = "airflow-provider-cdc"
+# none is sent while what was read is worked on, and after two of them the server cuts the connection
+_HEARTBEAT_S: Final = 600
 _CHECK: Final = "Check host and port of the RabbitMQ connection, and that the server answers there."
 # words in a reason → what to do; the first match counts
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
@@ -58,6 +60,7 @@ def _parameters(endpoint: RabbitMqEndpoint) -> Any:
         endpoint.vhost,
         pika.PlainCredentials(endpoint.user, endpoint.password),
         ssl_options=_tls(endpoint),
+        heartbeat=_HEARTBEAT_S,
         socket_timeout=endpoint.timeout,
         stack_timeout=endpoint.timeout,
         blocked_connection_timeout=endpoint.timeout,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import httpx
 import pytest
 
 from airflow_cdc.core.errors import TransportError, UsageError
@@ -69,6 +70,23 @@ def test_it_is_reached_and_what_is_wrong_is_said_in_a_line(transport: RabbitMqTr
     ):
         with pytest.raises(TransportError, match=said):
             RabbitMqTransport(replace(transport.endpoint, **change)).reach()
+
+
+def test_the_privileges_that_the_docs_name_are_enough(rabbit: RabbitServer, queues: Queues) -> None:
+    queue, other = queues(), queues()
+    send(rabbit, queue, b"a")
+    login = (rabbit.user.user, rabbit.user.password)
+    with httpx.Client(base_url=f"http://{rabbit.host}:{rabbit.management}/api/", auth=login) as api:
+        api.put("users/reader", json={"password": "p", "tags": "management"}).raise_for_status()
+        may = {"configure": "^$", "write": "^$", "read": f"^{queue}$"}
+        api.put("permissions/%2F/reader", json=may).raise_for_status()
+    reader = RabbitMqTransport(replace(endpoint_of(rabbit), user="reader", password="p"))
+    reader.reach()
+    assert reader.end_offsets([queue]) == {queue: {0: 1}}
+    assert [one.value for one in reader.records(queue)] == [b"a"]
+    assert "canal" in reader.topic_configs([queue])[queue]["bindings"]
+    with pytest.raises(TransportError, match="ACCESS_REFUSED.*let that user read the queue"):
+        reader.records(other, {0: (0, 1)})
 
 
 def test_the_ends_of_a_stream_and_what_has_none(
