@@ -46,7 +46,7 @@ from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
 from airflow_cdc.spark_apps.driver.task import is_waited_for
-from airflow_cdc.spark_apps.ports import CommitsFew, RowReader, SmallCommit
+from airflow_cdc.spark_apps.ports import CommitsFew, ReadsFew, RowReader, SmallCommit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -166,7 +166,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         topics,
         systems.topics.read,
         ddl_reader(run, systems.events),
-        systems.topics.few,
+        systems.topics.few if isinstance(systems.topics, ReadsFew) else None,
         write_behind=False,
     )
     letters = systems.letters.unresolved()

@@ -36,7 +36,7 @@ Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
 Bounds: TypeAlias = Mapping[int, tuple[int, int]]
 # (session, ranges) → raw records: TopicReader.read, or a test's own rows
 ReadRanges: TypeAlias = Callable[["SparkSession", Ranges], "DataFrame"]
-# (topic, ranges, most bytes) → its records in memory, or None if they are larger: TopicReader.few, or a test's own
+# (topic, ranges, most bytes) → its records in memory, or None if they are larger: ReadsFew.few, or a test's own
 ReadFew: TypeAlias = Callable[[str, Bounds, int], "Sequence[TopicRecord] | None"]
 # (schema-change topic, its ranges) → the statements there, oldest first
 ReadDdl: TypeAlias = Callable[[str, Bounds], Sequence["Ddl"]]
@@ -252,6 +252,11 @@ class TopicReader(Protocol):
         Missing offsets make the job fail; they are not skipped. Empty ranges cost nothing.
         """
         ...
+
+
+@runtime_checkable
+class ReadsFew(Protocol):
+    """A TopicReader that can read few records without Spark."""
 
     def few(self, topic: str, bounds: Bounds, most_bytes: int) -> Sequence[TopicRecord] | None:
         """The records in memory, in order within each partition; None if their keys and values have more bytes than that.

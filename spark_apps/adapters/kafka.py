@@ -41,7 +41,7 @@ class KafkaTopics:
         return read_topics(spark, self.transport.endpoint, ranges)
 
     def few(self, topic: str, bounds: Bounds, most_bytes: int) -> Sequence[TopicRecord] | None:
-        """See ports.TopicReader."""
+        """See ports.ReadsFew."""
         return read_few(self.transport.endpoint, topic, nonempty({topic: bounds}).get(topic, {}), most_bytes)
 
 
