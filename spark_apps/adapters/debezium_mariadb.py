@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
-from airflow_cdc.connectors.debezium.values.plain import PlainDecoder, binlog_change, number_in
 from airflow_cdc.sources.mariadb.events import place_of
 from airflow_cdc.spark_apps.adapters import debezium_mysql
 from airflow_cdc.spark_apps.adapters.debezium import SOURCE, decode
@@ -16,10 +15,10 @@ from airflow_cdc.spark_apps.apply.record import SIDES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from airflow_cdc.connectors.debezium.values.plain import PlainDecoder
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.ddl import Ddl
-    from airflow_cdc.decisions.apply.start import LastChange
 
 # domain-server-number; as sources/mariadb/events.py names origins
 _GTID = "'^([0-9]+)-[0-9]+-([0-9]+)$'"
@@ -33,17 +32,6 @@ BLOCK = replace(
 )
 
 
-def _order(gtid: str) -> tuple[str, int]:
-    domain, server, number = gtid.split("-")
-    number_in(domain), number_in(server)
-    return domain, number_in(number)
-
-
-def change_of(source: Mapping[str, Any]) -> LastChange:
-    """BLOCK's place of a change, for a record that is decoded in memory."""
-    return binlog_change(source, _order)
-
-
 @dataclass(frozen=True, slots=True)
 class Events(debezium_mysql.Events):
     """The events of a Debezium connector that reads MariaDB."""
@@ -52,9 +40,9 @@ class Events(debezium_mysql.Events):
         """See ports.EventDecoder."""
         return decode(raw, table, self.routing, BLOCK, sides)
 
-    def plain(self, table: Table) -> PlainDecoder | None:
-        """See ports.DecodesFew."""
-        return self._plain(table, change_of)
+    def plain(self, table: Table) -> PlainDecoder | None:  # noqa: ARG002 - as the port asks
+        """See ports.DecodesFew. Never: only MySQL's events were compared, value by value, by both decoders."""
+        return None
 
     def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
         """See ports.EventDecoder."""

@@ -11,7 +11,7 @@ from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
 from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
 from airflow_cdc.connectors.debezium.values.mysql_plain import converter
-from airflow_cdc.connectors.debezium.values.plain import ChangeOf, PlainDecoder, binlog_change, number_in
+from airflow_cdc.connectors.debezium.values.plain import PlainDecoder, binlog_change, number_in
 from airflow_cdc.decisions.apply.plain import NotPlainError
 from airflow_cdc.spark_apps.adapters.debezium import SOURCE, SourceBlock, decode
 from airflow_cdc.spark_apps.apply.record import SIDES
@@ -80,13 +80,10 @@ class Events:
 
     def plain(self, table: Table) -> PlainDecoder | None:
         """See ports.DecodesFew."""
-        return self._plain(table, change_of)
-
-    def _plain(self, table: Table, change: ChangeOf) -> PlainDecoder | None:
         values = self.routing.values
         if not isinstance(values, MySqlValues):
             return None
-        return PlainDecoder.of(table, self.routing, change, partial(converter, modes=values.modes))
+        return PlainDecoder.of(table, self.routing, change_of, partial(converter, modes=values.modes))
 
     def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
         """See ports.EventDecoder."""
