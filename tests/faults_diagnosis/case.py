@@ -16,7 +16,7 @@ class Case:
     `expected` may depend on the server. `set_up` False: the pipeline is not made healthy first, `make` does all.
     `config` and `keyless` go to the subject, which `pipeline` makes. `beside` names further servers. `not_on_mariadb`
     says why the fault does not exist there; "" if it does. `asked` False: the connector is not started again to hear what
-    it says, as it would run on over the fault. `put_right`: what a person does when the recovery stops and asks for it.
+    it says, as it would run on over the fault. `put_right`: what a person does when the recovery stops and asks for it; `put_right_on_mariadb`: where only MariaDB's asks.
     """
 
     name: str
@@ -32,7 +32,12 @@ class Case:
     beside: tuple[str, ...] = ()
     asked: bool = True
     put_right: Callable[[Subject], None] | None = None
+    put_right_on_mariadb: Callable[[Subject], None] | None = None
     pipeline: Callable[[World, str, str, bool, dict[str, str]], Subject] = Subject
+
+    def asked_for(self, subject: Subject) -> Callable[[Subject], None] | None:
+        """What a person does when the recovery of this subject stops and asks for it; None where it does not stop."""
+        return self.put_right or (self.put_right_on_mariadb if subject.version.mariadb else None)
 
     def code(self, subject: Subject) -> str:
         return self.expected if isinstance(self.expected, str) else self.expected(subject)
