@@ -370,6 +370,16 @@ class TestAutoResetJumps:
     def more(self) -> dict[str, str]:
         return {"canal.auto.reset.latest.pos.mode": "true"}
 
+    @staticmethod
+    def row_read_after_the_jump(scene: Scene) -> int | None:
+        """Write one more row; the first one that Canal sent of those written since it failed.
+
+        It jumps to the log's end at its third refusal. Its log says "find start position successfully" before each of
+        them, so nothing but a row that comes shows that it has jumped, and a row written before that never comes.
+        """
+        scene.insert(next(iter(scene.sql(f"SELECT max(id) + 1 FROM {scene.name}.t")))[0])
+        return next(iter(scene.ids()[1:]), None)
+
     @pytest.mark.parametrize("mode", ["file"])
     def test_it_is_named_before_canal_jumps_and_nothing_fails_after(self, scene: Scene) -> None:
         scene.connector.stop(scene.name)
@@ -378,10 +388,7 @@ class TestAutoResetJumps:
         assert scene.diagnosis().code == "CONNECTOR_MISCONFIGURED"
         scene.connector.resume(scene.name)
         wait_until(lambda: scene.connector.state(scene.name).failures or None, timeout=WAIT_S, what="Canal to fail")
-        # after the third refusal it stands at the log's end
-        wait_until(lambda: scene.connector.state(scene.name).running or None, timeout=3 * WAIT_S, what="Canal to jump")
-        scene.insert(4)
-        wait_until(lambda: 4 in scene.ids() or None, timeout=3 * WAIT_S, what="row 4 to be sent")
-        assert scene.ids() == [1, 4]
+        first_read = wait_until(lambda: self.row_read_after_the_jump(scene), timeout=3 * WAIT_S, what="Canal to jump")
+        assert first_read > 2, "the purged row was sent after all"
         assert scene.connector.state(scene.name).failures == ()
         assert scene.diagnosis().code == "CONNECTOR_MISCONFIGURED"
