@@ -94,6 +94,7 @@ def rows_sent(quiet: Quiet) -> list[int]:
     try:
         place = TopicPartition(f"{quiet.name}.{quiet.table}", 0)
         consumer.assign([place])
+        consumer.seek(place, 0)
         last, ids = consumer.end_offsets([place])[place], list[int]()
         while consumer.position(place) < last:
             for record in consumer.poll(timeout_ms=1000).get(place, []):
