@@ -43,14 +43,12 @@ contract: setup ## the contract suites, each kind on its own real server (SYSTEM
 	$(BIN)/pytest $(SUITES) -m '' $(if $(SYSTEM),-k $(SYSTEM))
 
 # two files at a time, each with servers and a Spark session of its own; the longest files come first in the list
-# what provokes the faults of a busy machine runs alone, because a machine that is busy in truth makes them endless
 BY_FILE = -n 2 --dist loadfile --no-loadscope-reorder
 
 integration: setup ## tests on the real servers, two files at a time
-	$(BIN)/pytest tests/integration -m 'not alone' $(BY_FILE)
-	$(BIN)/pytest tests/integration -m alone
+	$(BIN)/pytest tests/integration $(BY_FILE)
 
-slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB
+slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB, what a lost connection does to Debezium
 	$(BIN)/pytest tests/integration -m slow
 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
@@ -85,8 +83,7 @@ soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false
 
 test: lint docs ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow'
-	$(BIN)/pytest tests/faults tests/integration -m 'not slow and not alone' $(BY_FILE) --durations=30
-	$(BIN)/pytest tests/integration -m 'alone and not slow'
+	$(BIN)/pytest tests/faults tests/integration -m 'not slow' $(BY_FILE) --durations=30
 	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
 
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json

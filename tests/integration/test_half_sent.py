@@ -29,8 +29,7 @@ from tests.marks import gtids_of
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = [
     pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning"),
-    pytest.mark.minutes,
-    pytest.mark.alone,
+    pytest.mark.slow,
 ]
 SMALL = 5
 
