@@ -26,6 +26,7 @@ from airflow_cdc.core.errors import (
     UnreportedChangeError,
 )
 from airflow_cdc.core.ports import Stage
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
@@ -54,6 +55,7 @@ log = logging.getLogger("airflow_cdc.apply_changes")
 LABEL = "apply_"
 # How long, in seconds, a definition may be ahead of the DDL that the connector has reported.
 REPORT_SECONDS = 60.0
+IS_REREAD = "%s is re-read: %s"  # what the log says of such a table, and why
 RUN_AGAIN = "Nothing was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
@@ -122,6 +124,7 @@ class _Job:
     label: str
     reader: RowReader
     every_letter: bool
+    mirrored: Callable[[str], Stamp | None]
     missing: tuple[str, ...] = ()
 
     def place(self, table: Table) -> tuple[str, str]:
@@ -175,6 +178,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         systems.reader,
         run.options.replay,
+        clients.control.mirrored_stamps(),
         tuple(name for name in wanted if name not in definitions),
     )
     return job, tables
@@ -210,8 +214,7 @@ def ends_of(topics: Mapping[str, TopicState]) -> dict[str, dict[int, int]]:
 
 def _applied(job: _Job, table: Table) -> Result:
     check_nulls(job, table)
-    mirror = job.run.clients.control.mirrored_stamp(table.full_name)
-    start = start_of(job.ctx, table, job.place(table), job.ends, mirror)
+    start = start_of(job.ctx, table, job.place(table), job.ends, job.mirrored(table.full_name))
     table_id = job.table_ids.get(table.full_name)
     check_truncates(job.ctx.events.routing.truncates_seen, table, table_id)
     unchanged = start.current and table_id in {None, start.applied.table_id}
@@ -314,7 +317,7 @@ def needs_reread(outcome: Result | CdcError) -> bool:
 
 def _read_again(run: Run, spark: SparkSession, name: str, why: Result | CdcError) -> Result | CdcError:
     """Read the table again, if the policy allows it. What stops the re-read is stored for the diagnosis."""
-    log.warning("%s is re-read: %s", name, why)
+    log.warning(IS_REREAD, name, why)
     try:
         done = reread(run, spark, name, failed_tries(run, name))
     except CdcError as error:

@@ -474,8 +474,12 @@ class Control:
 
     def mirrored_stamp(self, table: str) -> Stamp | None:
         """The mirrored stamp of a table, or None."""
-        mirror = self.state()["stamps"].get(table)
-        return None if mirror is None else Stamp.from_json(mirror)
+        return self.mirrored_stamps()(table)
+
+    def mirrored_stamps(self) -> Callable[[str], Stamp | None]:
+        """The mirrored stamp of any table, or None, by one reading of the document."""
+        mirrors: Document = self.state()["stamps"]
+        return lambda table: None if table not in mirrors else Stamp.from_json(mirrors[table])
 
 
 def _lease(state: Document) -> Lease | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from airflow_cdc.core.errors import ConfigError
@@ -22,6 +24,9 @@ from airflow_cdc.spark_apps.ports import (
     TableKeeper,
     TopicReader,
 )
+
+# How many ranges of a schema-change topic a batch keeps.
+KEPT_RANGES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +81,21 @@ def table_keeper(run: Run) -> TableKeeper:
 
 
 def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
-    """The reader of the statements in a schema-change topic."""
+    """The reader of the statements in a schema-change topic.
+
+    The tables of a batch are applied side by side, most of them from the same place: what one of them has read is kept
+    for the others.
+    """
+    reading = Lock()
+
+    @lru_cache(maxsize=KEPT_RANGES)
+    def kept(topic: str, bounds: frozenset[tuple[int, tuple[int, int]]]) -> Sequence[Ddl]:
+        transport = run.clients.transport
+        return events.statements(transport.records(topic, dict(bounds)), f"{transport.where}, topic {topic}")
 
     def read(topic: str, bounds: Bounds) -> Sequence[Ddl]:
-        transport = run.clients.transport
-        return events.statements(transport.records(topic, bounds), f"{transport.where}, topic {topic}")
+        with reading:
+            return kept(topic, frozenset(bounds.items()))
 
     return read
 

@@ -23,7 +23,7 @@ from tests.adversary.known import KNOWN
 from tests.adversary.result import Result
 from tests.adversary.schema import SWITCHES
 from tests.adversary.story import run_crowd, run_seed
-from tests.adversary.world import Servers, servers
+from tests.adversary.world import INTERPRETED, Servers, servers
 
 FOLDER = Path("build/adversary")
 CONSOLE = Console(width=160)
@@ -38,7 +38,10 @@ def main() -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     logging.basicConfig(filename=FOLDER / "product.log", level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     results: list[Result] = []
-    with servers(FOLDER.absolute() / f"world-{int(time.time())}", asked.stack) as running:
+    for talker in ("httpx", "kafka", "py4j"):  # a line for each request: a tenth of the driver's time
+        logging.getLogger(talker).setLevel(logging.WARNING)
+    spark = INTERPRETED if asked.together > 1 else {}
+    with servers(FOLDER.absolute() / f"world-{int(time.time())}", asked.stack, spark) as running:
         until = time.monotonic() + asked.minutes * 60
         last = asked.seed + asked.seeds
         for seed in range(asked.seed, last, asked.together):

@@ -29,6 +29,7 @@ SWITCHES = {
     "unique": "tables whose only key is a unique index",
     "style": "ALTER TABLE written in unusual ways",
     "rename": "a table renamed into the place of another",
+    "hot charsets": "columns in such character sets in the tables that never rest",
     "hot": "two-row tables updated thirty times a second",
     "healthy": "asking for a diagnosis while apply refuses a table",
     "differences": "the strategy diff_repair asked for, where columns may have changed since the last apply",
@@ -95,7 +96,8 @@ def schema(dice: random.Random, without: frozenset[str]) -> tuple[Table, ...]:
     """The tables of one seed: a hot one, two with unusual keys, one without a key, sometimes one that is large."""
     names = iter(dice.sample(TABLE_NAMES, len(TABLE_NAMES)))
     hot = "hot" not in without
-    hottest = [table(dice, next(names), without, rows=2, hot=hot, width=dice.randint(8, 16))]
+    calm = without | {"charsets"} if "hot charsets" in without else without
+    hottest = [table(dice, next(names), calm, rows=2, hot=hot, width=dice.randint(8, 16))]
     keyed = [table(dice, next(names), without, rows=dice.choice((0, 1, 12, 40))) for _ in range(2)]
     keyless = [table(dice, next(names), without, rows=dice.choice((3, 30)), keyed=False)]
     large = [table(dice, next(names), without, rows=3000, width=3)] if dice.random() < 0.3 else []

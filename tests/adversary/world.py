@@ -32,7 +32,7 @@ from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
-from airflow_cdc.spark_apps.apply_changes import apply_changes
+from airflow_cdc.spark_apps.apply_changes import IS_REREAD, apply_changes
 from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
@@ -55,6 +55,8 @@ LOAD_MODE = "ALLOW_INVALID_DATES,ERROR_FOR_DIVISION_BY_ZERO"
 DRAIN_SECONDS = 60.0
 OPTIONS = {"reach_seconds": 60, "resume_seconds": 120}
 FULL_RATE = 600
+# every table of a crowd has columns of its own, and compiling code for each costs more than running it a few times
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 Facts = dict[str, Any]
 
 
@@ -111,23 +113,26 @@ def lake_properties(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def servers(folder: Path, running: str = "") -> Iterator[Servers]:
-    """Servers and a Spark session, ended with the block. `running`: the folder of a stack to use, which is left running."""
+def servers(folder: Path, running: str = "", settings: Mapping[str, str] | None = None) -> Iterator[Servers]:
+    """Servers and a Spark session, ended with the block. `running`: the folder of a stack to use, which is left running.
+
+    `settings`: Spark's, beside those of a small session.
+    """
     if running:
-        with session(folder) as spark:
+        with session(folder, settings) as spark:
             yield Servers(folder, stack.Stack.load(Path(running)), spark)
         return
-    with stack.start(folder / "s") as started, session(folder) as spark:
+    with stack.start(folder / "s") as started, session(folder, settings) as spark:
         yield Servers(folder, started, spark)
 
 
 @contextmanager
-def session(folder: Path) -> Iterator[SparkSession]:
-    """The product's own session, small."""
+def session(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
+    """The product's own session, small, with these settings of Spark's."""
     os.environ.update({"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable})
     lake = Lake(CATALOG, lake_properties(folder))
     small = {"spark.master": "local[2]", "spark.driver.memory": "1500m", "spark.sql.shuffle.partitions": "2"}
-    spark = build_session("adversary", lake, (), small | jvm.conf())
+    spark = build_session("adversary", lake, (), small | jvm.conf() | dict(settings or {}))
     try:
         yield spark
     finally:
@@ -388,7 +393,7 @@ class Refusals(logging.Handler):
         arguments = record.args if isinstance(record.args, tuple) else ()
         if len(arguments) != 2 or not isinstance(arguments[1], CdcError):
             return
-        if "is read again" in str(record.msg):
+        if record.msg == IS_REREAD:
             self.by_table.pop(str(arguments[0]), None)
         else:
             self.by_table[str(arguments[0])] = arguments[1]

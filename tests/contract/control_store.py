@@ -451,6 +451,13 @@ class ControlStoreSuite:
         assert control.mirrored_stamp("shop.orders") == stamp
         assert control.mirrored_stamp("shop.items") == Stamp(4)
         assert control.mirrored_stamp("shop.none") is None
+        kept = control.mirrored_stamps()
+        control.mirror_stamps({"shop.items": Stamp(5)})
+        assert (kept("shop.items"), kept("shop.none"), control.mirrored_stamps()("shop.items")) == (
+            Stamp(4),
+            None,
+            Stamp(5),
+        )
 
     def test_what_people_change_by_hand_leaves_a_line(self, control: Control) -> None:
         control.audit("ann", "offset", None, {"file": "b.000001", "pos": 4})

@@ -148,7 +148,8 @@ def test_a_connector_goes_on_at_the_promoted_standby_and_sends_every_row_once(
     name = f"follows{series}"
     first, second = pair.primary, pair.standby
     first.execute(
-        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO debezium", f"CREATE PUBLICATION {name} FOR TABLE {KEYED}"
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO debezium",
+        f"CREATE PUBLICATION {name} FOR TABLE {', '.join(TABLES)}",
     )
     connector = DebeziumConnector(ConnectEndpoint(running.connect.url), PostgresCodec())
     own = {"slot.failover": "true", "snapshot.mode": "no_data", "provide.transaction.metadata": "false"}

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
+from airflow_cdc.core.errors import CdcError, RereadNeededError
+from airflow_cdc.spark_apps import apply_changes
+from airflow_cdc.spark_apps.apply.reread import Reread
 from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
 from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, pool_of, schema
 from tests.adversary.story import fault_of, kind_of, mentions
+from tests.adversary.world import Refusals
 
 
 def drawn(seed: int, *without: str) -> list[Op]:
@@ -166,3 +171,27 @@ def test_a_crowd_gives_the_same_statements_again() -> None:
 def test_a_name_is_not_the_beginning_of_a_longer_one() -> None:
     assert mentions("column c1 of adv.order: …", "adv.order")
     assert not mentions("column c1 of adv.order_203: …", "adv.order")
+
+
+def test_a_table_that_apply_reads_again_counts_as_refused_only_if_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that counts as refused is not compared: the suite would be blind in all that apply puts right by itself."""
+    run: Any = None
+    why, failure = RereadNeededError("its rows changed without events"), CdcError("the stage is gone")
+    monkeypatch.setattr(apply_changes, "failed_tries", lambda *_: 0)
+    monkeypatch.setattr(apply_changes, "note_refused", lambda *_, **__: None)
+
+    def stopped(outcome: Reread | CdcError) -> dict[str, CdcError]:
+        def reread(*_: object) -> Reread:
+            if isinstance(outcome, CdcError):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(apply_changes, "reread", reread)
+        refused = Refusals()
+        with refused.listening():
+            apply_changes.log.warning("%s stopped: %s", "shop.orders", why)
+            apply_changes._read_again(run, run, "shop.orders", why)
+        return refused.by_table
+
+    assert stopped(Reread(3, 1)) == {}
+    assert stopped(failure) == {"shop.orders": failure}

@@ -18,6 +18,7 @@ from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.diagnosis.diagnose import position_fault
 from airflow_cdc.flows import move_offset
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Run
@@ -27,10 +28,12 @@ from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import offset_in
-from tests.unit.builders import OTHER, PIPELINE, UUID, WATERMARK
+from tests.unit.builders import GTID_OFFSET, OTHER, PIPELINE, UUID, WATERMARK
+from tests.unit.faults import half_sent
 
 MYSQL = "io.debezium.connector.mysql.MySqlConnector"
 TABLE = Table("shop", "orders", (), ())
+AS_IF = move_offset._as_if
 OPEN = OpenRecovery(
     "r",
     tables=("shop.orders",),
@@ -93,6 +96,27 @@ def test_inv_39_rows_read_at_a_watermark_that_lacks_what_was_sent_are_refused(cl
     clients.connector.committed_offset.return_value = at(gtids)
     with pytest.raises(OffsetRejectedError, match=r"may not hold everything.*airflow cdc abandon"):
         offset.reset_offset(run(clients))
+
+
+@pytest.mark.parametrize(("transaction", "kept"), [("80", False), ("81", True)])
+def test_inv_38_an_offset_inside_a_transaction_that_it_lists_as_done_is_not_kept(
+    clients: Any, monkeypatch: pytest.MonkeyPatch, transaction: str, kept: bool
+) -> None:
+    """The other tables would lose the rest of it; inside one that is not listed yet, the connector reads it again."""
+    seen = half_sent(f"{UUID}:{transaction}")
+    clients.source.facts_for.return_value = seen.source
+    clients.connector.committed_offset.return_value = {**GTID_OFFSET, "event": 4}
+    monkeypatch.setattr(move_offset, "observe", lambda *_, **__: seen)
+    monkeypatch.setattr(move_offset, "_as_if", AS_IF)
+    monkeypatch.setattr(move_offset, "position_fault", position_fault)
+    if kept:
+        assert offset.reset_offset(run(clients))["kept"]
+        return
+    with pytest.raises(OffsetRejectedError, match=rf"TRANSACTION_HALF_SENT.*{UUID}:80 \[server") as refused:
+        offset.reset_offset(run(clients))
+    assert refused.value.reasons == ("TRANSACTION_HALF_SENT",)
+    clients.control.change_recovery.assert_not_called()
+    clients.connector.alter_offsets.assert_not_called()
 
 
 def test_inv_39_a_history_is_not_rebuilt_over_another_tables_change(
