@@ -169,15 +169,17 @@ def hole(session: Session, files: Sequence[BinlogFile], stored: Domains) -> Mari
         if start is None:
             break
         if start.issubset(stored):
-            return MariaDbSpans() if after is None else after - (_ends(session, file) | stored)
+            ends = None if after is None else _ends(session, file)
+            return MariaDbSpans() if after is None or ends is None else after - (ends | stored)
         after = start
     return MariaDbSpans()
 
 
-def _ends(session: Session, file: BinlogFile) -> Domains:
+def _ends(session: Session, file: BinlogFile) -> Domains | None:
+    """The GTID position at which a log file ends; None if the server cannot tell."""
     row = session.row(
         "SELECT BINLOG_GTID_POS(%s, %s) AS place",
         (file.name, file.size),
         doing=f"read the place at which {file.name} ends",
     )
-    return Domains.parse(str(row["place"] or ""))
+    return None if row["place"] is None else Domains.parse(str(row["place"]))

@@ -121,7 +121,7 @@ def has_read(session: Session, here: MariaDbPosition, last: MariaDbGtid) -> bool
     events = session.rows(f"SHOW BINLOG EVENTS IN '{here.file}' FROM {here.pos} LIMIT {len(_STATEMENT)}", doing=doing)
     kinds = tuple(str(event["Event_type"]) for event in events)
     # a transaction of rows says "BEGIN GTID 0-1-7"
-    return kinds == _STATEMENT and str(events[0]["Info"]).partition(" cid=")[0] == f"GTID {last}"
+    return kinds == _STATEMENT and str(events[0]["Info"]).split()[:2] == ["GTID", str(last)]
 
 
 def visible(session: Session) -> MariaDbPosition:

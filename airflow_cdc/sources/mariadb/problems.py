@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from airflow_cdc.core.position import Availability
 from airflow_cdc.core.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
 from airflow_cdc.core.text import shorten
 from airflow_cdc.decisions.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
@@ -38,7 +39,8 @@ def purged(case: MariaDbCase) -> Evidence | None:
     found = with_log(case.both)
     if found is None or not found[1].domains or found[0].domains is None:
         return None
-    if not found[0].lacks_purged(found[1]) and not _torn(case):
+    lost = found[0].available(found[1]).state is Availability.LOST
+    if not lost or not (found[0].lacks_purged(found[1]) or _torn(case)):
         return None
     begins, stored = found[0].domains.purged, found[1].domains
     return {

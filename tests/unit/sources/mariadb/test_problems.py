@@ -113,6 +113,8 @@ def test_the_end_of_a_file_that_was_cut_off_is_a_gap() -> None:
     assert found.code == "GTID_PURGED"
     assert "0:81-90" in str(found.evidence)
     assert facts.available(MariaDbCodec().read(OFFSET, {}).position).state is Availability.LOST
+    unseen = {**OFFSET, "gtids": "0-1-101,3-1-7"}
+    assert code(unseen, facts) == "GTID_NOT_CONTAINED", "what the server never had is said first"
     inside = replace(facts, at_offset=EventAtPosition(EventBoundary.INSIDE, (), "truncated"))
     assert diagnose(observed(OFFSET, inside)).code == "POSITION_MID_EVENT"
 
