@@ -83,7 +83,7 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
 
 SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium", "canal", "flink")
-TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka", "direct")
+TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka", "rabbitmq", "direct")
 SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "opensearch", "none")
 CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 

@@ -54,6 +54,7 @@ def task_defaults(pipeline: Pipeline) -> dict[str, Any]:
     optional = {
         "queue": asked.queue,
         "executor": asked.executor,
+        "executor_config": {"pod_template_file": asked.pod_template} if asked.pod_template else None,
         "owner": pipeline.owner,
         "execution_timeout": timedelta(seconds=asked.timeout),
     }

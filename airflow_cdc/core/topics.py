@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from airflow_cdc.core.errors import TransportError
+
 PartitionRanges: TypeAlias = Mapping[int, tuple[int, int]]
 
 
@@ -29,6 +31,15 @@ class TopicState:
     id: str
     partitions: Mapping[int, tuple[int, int]]
     compaction: Compaction | None = None
+
+    def check_offsets(self, where: str) -> None:
+        """Raises TransportError for a topic without a partition: its events have no offsets."""
+        if not self.partitions:
+            raise TransportError(
+                f"the events in {self.name} have no offsets, so they cannot be applied exactly once",
+                where=where,
+                todo="Diagnose the pipeline: it says what kind of queue that is, and which kind is needed.",
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,10 @@ T = TypeVar("T")
 # a connector that is only slow produces or commits something well within this time
 WATCH_SECONDS = 12.0
 _AT_ONCE = 8  # so that hanging parts leave room for those that are asked later
-_TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
+_TOPIC_SETTINGS = (
+    *("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms"),
+    *("kind", "bindings", "consumers"),
+)
 
 
 def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None) -> Observation:

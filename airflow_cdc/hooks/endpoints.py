@@ -53,8 +53,9 @@ async def aresolve_endpoints(pipeline: Pipeline) -> Endpoints:
 def _endpoints(pipeline: Pipeline, parts: Mapping[str, object], replicas: Mapping[str, object]) -> Endpoints:
     """The endpoints from the hooks' results; a transport or sink without a hook gets its kind's own, empty endpoint."""
     sink = parts.get("sink") or SINKS[pipeline.sink.kind].endpoint.load()()
+    topics = parts.get("transport") or TRANSPORTS[pipeline.transport.kind].endpoint.load()()
     own = {
-        "transport": parts.get("transport") or TRANSPORTS[pipeline.transport.kind].endpoint.load()(),
+        "transport": pipeline.transport.at(topics),
         "source": pipeline.source.at(parts["source"]),
         "connector": pipeline.connector.at(parts["connector"]),
         "sink": sink,

@@ -1,5 +1,6 @@
 import com.alibaba.otter.canal.connector.core.spi.CanalMQProducer;
 import com.alibaba.otter.canal.connector.kafka.producer.CanalKafkaProducer;
+import com.alibaba.otter.canal.connector.rabbitmq.producer.CanalRabbitMQProducer;
 import com.alibaba.otter.canal.instance.spring.SpringCanalInstanceGenerator;
 import com.alibaba.otter.canal.server.CanalMQStarter;
 import com.alibaba.otter.canal.server.embedded.CanalServerWithEmbedded;
@@ -8,7 +9,7 @@ import java.util.Properties;
 import java.util.concurrent.CountDownLatch;
 
 /**
- * A Canal server that writes to Kafka, of the jars that are in Maven Central: Canal's own launcher is in none of them.
+ * A Canal server that writes to Kafka or RabbitMQ, of the jars that are in Maven Central: Canal's own launcher is in none of them.
  *
  * <p>canal.properties, DESTINATION/instance.properties and instance.xml are read from the class path, as by Canal's own.
  * It says "canal is up" when it has started, and stores its cursor before it ends.
@@ -27,8 +28,14 @@ public final class CanalMain {
         server.start();
         server.start(destination);
 
-        CanalMQProducer producer = new CanalKafkaProducer();
-        producer.init(settings);
+        boolean toRabbit = "rabbitmq".equalsIgnoreCase(settings.getProperty("canal.serverMode"));
+        CanalMQProducer producer = toRabbit ? new CanalRabbitMQProducer() : new CanalKafkaProducer();
+        try {
+            producer.init(settings);
+        } catch (Throwable failed) {
+            failed.printStackTrace();
+            System.exit(1);
+        }
         CanalMQStarter sending = new CanalMQStarter(producer);
         sending.start(destination);
 

@@ -20,6 +20,7 @@ from stack import fetch
 from stack.connect import ConnectWorker
 from stack.kafka import KafkaBroker
 from stack.mysql import MySqlServer, MySqlSettings
+from stack.rabbitmq import RabbitServer, start_rabbitmq
 from stack.versions import mariadb_series
 
 if TYPE_CHECKING:
@@ -93,6 +94,14 @@ def kafka_broker(servers: stack.Stack) -> KafkaBroker:
 def kafka(kafka_broker: KafkaBroker) -> str:
     """bootstrap.servers of the broker."""
     return kafka_broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def rabbit(servers: stack.Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitServer]:
+    """A RabbitMQ server, started when the first test asks for it."""
+    server = start_rabbitmq(tmp_path_factory.mktemp("rabbit"), servers.logs)
+    yield server
+    server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.integration.conftest import spark_conf
-from tests.systems import canal_mysql, debezium_mariadb, debezium_postgres, debezium_search
+from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search
 from tests.systems.case import SPOILT, Case, Result
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ CASES: tuple[Case, ...] = (
     debezium_postgres.CASE,
     *debezium_mariadb.CASES,
     canal_mysql.CASE,
+    canal_rabbitmq.CASE,
     debezium_search.CASE,
 )
 COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")

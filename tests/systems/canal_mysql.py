@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import stack
 from stack.canal import start_zookeeper
-from stack.mysql import MySqlSettings
+from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
 from tests.integration.canal.recovered import Followed, writing
 from tests.systems.case import Case, Row
@@ -124,6 +124,17 @@ def _text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+def create_tables(server: MySqlServer, database: str) -> None:
+    """A database with both tables, empty."""
+    columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
+    server.execute(
+        f"CREATE DATABASE {database} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        f"USE {database}",
+        f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
+        "CREATE TABLE events (n int, t varchar(40), PRIMARY KEY (n, t))",
+    )
+
+
 @contextmanager
 def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[CanalMySql]:
     """Servers of its own, and a database with both tables."""
@@ -133,13 +144,7 @@ def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[CanalMySql
         server, broker = running.mysql["mysql"], running.kafka
         if broker is None:
             raise AssertionError("the stack has no Kafka")
-        columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
-        server.execute(
-            f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-            f"USE {NAME}",
-            f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
-            "CREATE TABLE events (n int, t varchar(40), PRIMARY KEY (n, t))",
-        )
+        create_tables(server, NAME)
         zookeeper = start_zookeeper(folder / "zookeeper")
         try:
             followed = Followed(

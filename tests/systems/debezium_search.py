@@ -51,7 +51,7 @@ def shape(value: Any) -> str:
 
 
 # how a field of a document says what the server says; the others are alike
-_FIELDS: Mapping[str, Callable[[Any], str]] = {
+FIELDS: Mapping[str, Callable[[Any], str]] = {
     "ratio": exact,
     "share": exact,
     "at": moment,
@@ -62,7 +62,7 @@ _FIELDS: Mapping[str, Callable[[Any], str]] = {
     "blob_": unpacked,
     "place": shape,
 }
-KINDS = {name: kind._replace(sink=_FIELDS.get(name, same)) for name, kind in mariadb.KINDS.items()}
+KINDS = {name: kind._replace(sink=FIELDS.get(name, same)) for name, kind in mariadb.KINDS.items()}
 WORDS = {
     "lang": Kind("varchar(20)", "", TEXT, same),
     "n": Kind("int", "", TEXT, same),
@@ -134,22 +134,26 @@ class DebeziumSearch:
         columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())
         source = self.followed.execute(f"SELECT {columns} FROM {table}")
         theirs = [tuple(None if value is None else as_text(value) for value in row) for row in source]
-        return differences(theirs, [_row(kinds, document) for document in self._documents(table)], key)
-
-    def _documents(self, table: str) -> Sequence[Mapping[str, Any]]:
-        """What a reader finds under the table's alias."""
-        alias = f"{self.followed.url}/{NAME}.{sink_name(table)}"
-        ask(f"{alias}/_refresh", {})
-        hits = ask(f"{alias}/_search", {"size": MOST_HITS, "track_total_hits": True})["hits"]
-        if hits["total"]["value"] != len(hits["hits"]):
-            raise AssertionError(f"{hits['total']} documents, more than one answer holds")
-        return [hit["_source"] for hit in hits["hits"]]
+        return differences(
+            theirs,
+            [_row(kinds, document) for document in documents(f"{self.followed.url}/{NAME}.{sink_name(table)}")],
+            key,
+        )
 
     def spoil(self) -> None:
         """See System."""
         self.followed.execute(
             rows(9001, 9001), "DELETE FROM kinds WHERE id = 1", "UPDATE kinds SET story = 'another' WHERE id = 2"
         )
+
+
+def documents(alias: str) -> Sequence[Mapping[str, Any]]:
+    """What a reader finds under the table's alias, given with the node's URL."""
+    ask(f"{alias}/_refresh", {})
+    hits = ask(f"{alias}/_search", {"size": MOST_HITS, "track_total_hits": True})["hits"]
+    if hits["total"]["value"] != len(hits["hits"]):
+        raise AssertionError(f"{hits['total']} documents, more than one answer holds")
+    return [hit["_source"] for hit in hits["hits"]]
 
 
 def _row(kinds: Mapping[str, Kind], document: Mapping[str, Any]) -> Row:

@@ -58,13 +58,20 @@ class TwoTables:
         """All rows of a table, each of these expressions as the server gives it."""
         raise NotImplementedError
 
+    def sink_rows(self, table: str) -> Sequence[Mapping[str, Any]]:
+        """All rows of a table of the sink, by the column's name."""
+        rows: Sequence[Mapping[str, Any]] = self.followed.lake.read_arrow(
+            self.followed.database, sink_name(table)
+        ).to_pylist()
+        return rows
+
     def _compared(self, table: str, kinds: Mapping[str, Kind], key: int) -> Differences:
         columns = ", ".join(kind.server.replace("{c}", name) for name, kind in kinds.items())
-        mirrored = self.followed.lake.read_arrow(self.followed.database, sink_name(table)).to_pylist()
-        return differences(self.source_rows(table, columns), [self._row(kinds, row) for row in mirrored], key)
+        mirrored = [self._row(kinds, row) for row in self.sink_rows(table)]
+        return differences(self.source_rows(table, columns), mirrored, key)
 
     def _row(self, kinds: Mapping[str, Kind], row: Mapping[str, Any]) -> Row:
-        values = [(kind, row[self._bare(name)]) for name, kind in kinds.items()]
+        values = [(kind, row.get(self._bare(name))) for name, kind in kinds.items()]
         return tuple(None if value is None else kind.sink(value) for kind, value in values)
 
     def _bare(self, name: str) -> str:

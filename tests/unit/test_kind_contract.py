@@ -19,6 +19,7 @@ from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.testing import KindContract
 from airflow_cdc.transports.direct.client import DirectEndpoint
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
+from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 
 HUSH = "hush-1"
 SERVER = MySqlEndpoint("db", 3306, "cdc", HUSH, ssl={"key_password": HUSH})
@@ -55,6 +56,10 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         KafkaEndpoint(
             "k:9092", {"security.protocol": "SASL_SSL", "sasl.username": "u", "sasl.password": HUSH}, timeout=5
         ),
+    ),
+    ("transports", "rabbitmq"): (
+        {"conn_id": "c", "queue": "shop.stream"},
+        RabbitMqEndpoint("rabbit", 5671, "/shop", "u", HUSH, "https://rabbit:15671", tls=True, queue="shop.stream"),
     ),
     ("sinks", "iceberg"): (
         {"catalog": "lake", "namespace": "shop"},

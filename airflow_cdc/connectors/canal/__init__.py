@@ -18,6 +18,6 @@ KIND = ConnectorKind(
             codec=Lazy(".cursor:CursorCodec", __name__), decoder=Lazy("airflow_cdc.spark_apps.adapters.canal:Events")
         )
     },
-    through=("kafka",),
+    through=("kafka", "rabbitmq"),
     config_rules=Lazy(".config_rules:RULES", __name__),
 )

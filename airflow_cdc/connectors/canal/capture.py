@@ -30,6 +30,12 @@ _LEAVES_OUT: Final = {
     "canal.instance.filter.dml.delete": "deletes are left out",
     "canal.instance.filter.table.error": "tables whose definition cannot be read are left out in silence",
 }
+SERVER_MODE: Final = "canal.serverMode"
+TOPIC: Final = "canal.mq.topic"
+EXCHANGE: Final = "rabbitmq.exchange"
+QUEUE: Final = "rabbitmq.queue"
+# as Canal calls them, in small letters → the kind of transport; it has others
+MODES: Final = ("kafka", "rabbitmq")
 _EVERYTHING: Final = r".*\..*"
 _CHARSET: Final = "canal.instance.connectionCharset"
 _UTF8: Final = ("utf8", "utf-8", "utf8mb4")
@@ -74,13 +80,15 @@ class CanalCapture:
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> CanalCapture:
         """Parse the settings. Raises ConfigError for one that cannot be followed."""
-        mode, topic = config.get("canal.serverMode", "tcp"), config.get("canal.mq.topic", "")
-        if mode.lower() != "kafka":
-            raise _refused("canal.serverMode", mode, "its events go to no topic", "Only kafka can be followed.")
+        mode, topic = config.get(SERVER_MODE, "tcp"), topic_of(config)
+        if mode.lower() not in MODES:
+            todo = f"Only {' and '.join(MODES)} can be followed."
+            raise _refused(SERVER_MODE, mode, "its events go to no topic", todo)
         if dynamic := config.get("canal.mq.dynamicTopic"):
             raise _refused("canal.mq.dynamicTopic", dynamic, "it is not followed here", "Use canal.mq.topic alone.")
         if not topic:
-            raise _refused("canal.mq.topic", topic, "its events go to no topic", "Set it.")
+            key = TOPIC if mode.lower() == "kafka" else QUEUE
+            raise _refused(key, topic, "its events go to no topic", "Set it.")
         for key, why in _LEAVES_OUT.items():
             if is_on(config, key):
                 raise _refused(key, "true", why, "Remove it.")
@@ -160,6 +168,12 @@ def _undecoded(config: Mapping[str, str]) -> Iterator[str]:
         yield "canal.instance.filter.query.ddl=true leaves out DDL, and with it TRUNCATE"
     if config.get(_CHARSET, "UTF-8").strip().lower() not in _UTF8:
         yield f"{_CHARSET} is not UTF-8"
+
+
+def topic_of(config: Mapping[str, str]) -> str:
+    """The topic; with RabbitMQ the queue that Canal declares when it starts: its topic is the routing key there."""
+    queued = config.get(SERVER_MODE, "").lower() == "rabbitmq"
+    return config.get(QUEUE if queued else TOPIC, "")
 
 
 def matches(filters: str, name: str) -> bool:

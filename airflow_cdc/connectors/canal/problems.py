@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE, CanalCapture
+from airflow_cdc.connectors.canal.capture import AUTO_RESET, EXCHANGE, SERVER_MODE, START_FILE, TOPIC, CanalCapture
 from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.error_texts import TEXTS
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import SchemaFacts
 from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Evidence, Problem, Rules
 from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES
-from airflow_cdc.decisions.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
+from airflow_cdc.decisions.diagnosis.evidence import (
+    OFFSETS,
+    evidence,
+    offset_evidence,
+    server_evidence,
+    state_evidence,
+    transport_of,
+)
 from airflow_cdc.sources.mysql.facts import BinlogFacts, InBinlog
+from airflow_cdc.transports.rabbitmq.queue import bindings_of
 
 _CONFIG: Final = "Canal's settings"
 _JUMPS: Final = (
@@ -26,9 +34,29 @@ _WITHOUT_STATUS: Final = (8, 4)
 def setting_refused(case: AnyCase) -> Evidence | None:
     """A setting with which no table of this destination can be followed."""
     facts = _facts(case)
-    if facts is None or facts.capture_fault is None:
+    if facts is None:
         return None
-    return evidence(case, _CONFIG, {"refused": str(facts.capture_fault)})
+    if facts.capture_fault is not None:
+        return evidence(case, _CONFIG, {"refused": str(facts.capture_fault)})
+    mode, transport = facts.config.get(SERVER_MODE, ""), case.seen.pipeline.transport.kind
+    if mode.lower() == transport:
+        return None
+    return evidence(case, _CONFIG, {SERVER_MODE: f"{mode}, and this pipeline's transport.kind is {transport}"})
+
+
+def unroutable(case: AnyCase) -> Evidence | None:
+    """Nothing brings what Canal sends to the queue: the server drops it and says nothing, and Canal moves its cursor on."""
+    facts, transport = _facts(case), transport_of(case.seen)
+    if facts is None or facts.capture is None or transport is None:
+        return None
+    exchange, key = facts.config.get(EXCHANGE, ""), facts.config.get(TOPIC, "")
+    lost = {
+        f"queue {queue} is bound to": ", ".join(map(str, bindings)) or "nothing"
+        for queue, bindings in bindings_of(transport).items()
+        if all(binding.carries(exchange, key) is False for binding in bindings)
+    }
+    sends = {EXCHANGE: exchange or "the default exchange", TOPIC: f"{key}, which is the routing key"}
+    return {**evidence(case, _CONFIG, sends), **evidence(case, "RabbitMQ's queues", lost)} if lost else None
 
 
 def resets_itself(case: AnyCase) -> Evidence | None:
@@ -141,6 +169,12 @@ PROBLEMS = (
         46,
         "The cursor was taken at another address than the one that Canal reads, so Canal ignores its position.",
         taken_elsewhere,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        17,
+        "What Canal sends reaches no queue: it is dropped without an error, and the cursor moves on.",
+        unroutable,
     ),
     *CONNECTOR_STATES,
     Problem(

@@ -384,14 +384,14 @@ def _check_epoch(stamped: int, epoch: int, where: str) -> None:
 
 def _starts(known: TopicOffsets | None, state: TopicState, where: str) -> dict[int, int]:
     """The next offset of each partition; 0 for a topic that is not in the stamp, since it did not exist then."""
+    state.check_offsets(where)
     if known is None:
         return dict.fromkeys(state.partitions, 0)
     if known.is_of(state.id) is False:
         raise _replaced(state.name, f"its id is {state.id}, the stamp's is {known.topic_id}", where)
     if known.next.keys() != state.partitions.keys():
-        raise _replaced(
-            state.name, f"it has {len(state.partitions)} partitions, the stamp has {len(known.next)}", where
-        )
+        how = f"it has {len(state.partitions)} partitions, the stamp has {len(known.next)}"
+        raise _replaced(state.name, how, where)
     return dict(known.next)
 
 

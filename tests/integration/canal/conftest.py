@@ -10,7 +10,7 @@ import pytest
 from stack.canal import CanalSettings, ZooKeeperServer, make_canal, start_zookeeper
 from stack.mysql import MySqlServer
 from stack.process import end
-from tests.integration.canal.support import Scene, pipeline_run
+from tests.integration.canal.support import Scene, pipeline_run, through_kafka
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def scene(  # noqa: PLR0917
     filters = {"canal.instance.filter.regex": rf"{name}\..*", **more}
     settings = CanalSettings(name, address, mysql.debezium, kafka, name, (str(file), int(position)), zookeeper, filters)
     canal = make_canal(tmp_path / "canal", settings)
-    one = Scene(name, mysql, canal, pipeline_run(name, mysql, kafka, canal, zookeeper), zookeeper)
+    one = Scene(name, mysql, canal, pipeline_run(name, mysql, through_kafka(kafka), canal, zookeeper), zookeeper)
     try:
         canal.start()
         one.insert(1)

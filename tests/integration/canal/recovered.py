@@ -1,4 +1,4 @@
-"""A MySQL database that a real Canal server follows into the lake, with its cursor in ZooKeeper."""
+"""A MySQL database that a real Canal server follows into the lake, with its cursor in ZooKeeper or in meta.dat."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
-from airflow_cdc.sinks.iceberg.control import IcebergControlStore
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.driver.functions import register_functions
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Followed(FollowedDatabase):
-    """Tables of one database of the server. `connect_url` is ZooKeeper's address."""
+    """Tables of one database of the server. `connect_url` is ZooKeeper's address; "": the cursor is in meta.dat."""
 
     canal: CanalServer = field(init=False)
 
@@ -49,24 +47,32 @@ class Followed(FollowedDatabase):
             name,
             str(self.canal.conf),
             **words,
-            cursor="zookeeper",
+            cursor="zookeeper" if self.connect_url else "file",
             log=str(self.canal.log),
             time_zone="UTC",
         )
         self.source = MySqlSource(MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password))
-        connector: Any = CanalConnector(part.at(CanalEndpoint(self.connect_url)), CursorCodec())
+        connector: Any = CanalConnector(part.at(CanalEndpoint(self.connect_url or "localhost")), CursorCodec())
         self.connector = connector
+        sink, (transport, topics) = self.sink_parts(), self.transport_parts()
         pipeline = Pipeline(
             name,
             MySqlSettings("mysql", "m", tuple(f"{name}.{table}" for table in self.tables)),
             part,
-            KafkaSettings("kafka", "k"),
-            IcebergSettings("iceberg", name, self.lake.name),
+            topics,
+            sink.settings,
             policy=Policy(hold=HoldPolicy(mode="off")),
         )
-        control = Control(IcebergControlStore(self.lake), name)
-        clients: Any = Parts(self.source, connector, KafkaTransport(KafkaEndpoint(self.kafka)), self.lake, control)
+        clients: Any = Parts(self.source, connector, transport, sink.client, Control(sink.control, name))
         self.base = Run(pipeline, clients, "run-0", str(self.folder))
+
+    def transport_parts(self) -> tuple[Any, Any]:
+        """The client of the transport and its settings in the pipeline: Kafka."""
+        return KafkaTransport(KafkaEndpoint(self.kafka)), KafkaSettings("kafka", "k")
+
+    def canal_properties(self) -> dict[str, str]:
+        """Further lines of canal.properties."""
+        return {}
 
     def _made(self) -> CanalServer:
         """A server that begins at the log's end, by GTID."""
@@ -79,7 +85,9 @@ class Followed(FollowedDatabase):
             "canal.instance.master.gtid": executed,
         }
         start, address = (str(file), int(position)), f"{server.host}:{server.port}"
-        settings = CanalSettings(name, address, server.debezium, self.kafka, name, start, self.connect_url, more)
+        settings = CanalSettings(
+            name, address, server.debezium, self.kafka, name, start, self.connect_url, more, self.canal_properties()
+        )
         return make_canal(self.folder / "canal", settings)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:

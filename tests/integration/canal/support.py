@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.canal.cursor import CursorCodec
@@ -32,6 +32,7 @@ from stack.mysql import MySqlServer
 from stack.process import wait_until
 
 WAIT_S = 60.0
+TransportParts: TypeAlias = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,16 @@ class Scene:
         return {str(self.canal.meta): self.canal.meta.read_bytes()} if self.canal.meta.exists() else {}
 
 
-def pipeline_run(name: str, mysql: MySqlServer, kafka: str, canal: CanalServer, zookeeper: str) -> Run:
+def through_kafka(kafka: str) -> TransportParts:
+    """The client of a broker, and its settings in the pipeline."""
+    return KafkaTransport(KafkaEndpoint(kafka)), KafkaSettings("kafka", "k")
+
+
+def pipeline_run(
+    name: str, mysql: MySqlServer, through: TransportParts, canal: CanalServer, zookeeper: str = ""
+) -> Run:
     """A run over the pipeline, as its commands make one; its state is in SQLite beside the server's files."""
+    transport, topics = through
     words = {word: shlex.join(argv) for word, argv in canal.commands().items()}
     cursor: Any = "zookeeper" if zookeeper else "file"
     part = CanalPart("canal", "c", name, str(canal.conf), **words, cursor=cursor, log=str(canal.log))
@@ -116,7 +125,7 @@ def pipeline_run(name: str, mysql: MySqlServer, kafka: str, canal: CanalServer, 
         name,
         MySqlPart("mysql", "m", (f"{name}.t",)),
         part,
-        KafkaSettings("kafka", "k"),
+        topics,
         NO_SINK,
         control=SqlControlSettings("sql", "s"),
     )
@@ -126,7 +135,7 @@ def pipeline_run(name: str, mysql: MySqlServer, kafka: str, canal: CanalServer, 
     clients = Parts(
         MySqlSource(source),
         CanalConnector(endpoint, CursorCodec()),
-        KafkaTransport(KafkaEndpoint(kafka)),
+        transport,
         NoSinkClient(NoEndpoint()),
         Control(store, name),
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
@@ -16,11 +17,15 @@ from tests.integration.mariadb.recovered import Followed
 from tests.integration.recovering import SinkParts
 
 
-@dataclass(slots=True)
-class Searched(Followed):
-    """Its tables are mirrored into indexes of the node at `url`; the lake is not used."""
+class IntoSearch:
+    """The parts of a FollowedDatabase whose tables are mirrored into indexes of the node at `url`; the lake is not used."""
 
+    __slots__ = ()
     url: str
+    database: str
+    tables: tuple[str, ...]
+    source: Any
+    base: Run
 
     def sink_parts(self) -> SinkParts:
         """See FollowedDatabase."""
@@ -37,3 +42,10 @@ class Searched(Followed):
                 self.database, sink_name(table), [(column.name, sink_type(column)) for column in definition.mirrored]
             )
             sink.commit_nothing(self.database, sink_name(table), Stamp(0).to_summary())
+
+
+@dataclass(slots=True)
+class Searched(IntoSearch, Followed):
+    """A database that Debezium follows."""
+
+    url: str

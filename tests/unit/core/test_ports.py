@@ -37,6 +37,8 @@ from airflow_cdc.sources.postgres.hold import SlotHolds
 from airflow_cdc.transports.direct.client import DirectTransport
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import Record
+from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
+from airflow_cdc.transports.rabbitmq.wire import Record as Message
 
 
 def source(client: MySqlSource | MariaDbSource | PostgresSource) -> ports.Source:
@@ -59,7 +61,7 @@ def connector(client: DebeziumConnector | CanalConnector | FlinkConnector) -> po
     return client
 
 
-def transport(client: KafkaTransport | DirectTransport) -> ports.Transport:
+def transport(client: KafkaTransport | RabbitMqTransport | DirectTransport) -> ports.Transport:
     return client
 
 
@@ -67,7 +69,7 @@ def own_topics(topics: OwnTopics | NoTopics) -> ports.OwnTopics:
     return topics
 
 
-def topic_record(record: Record) -> ports.TopicRecord:
+def topic_record(record: Record | Message) -> ports.TopicRecord:
     return record
 
 

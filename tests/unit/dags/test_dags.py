@@ -360,7 +360,8 @@ def test_an_unknown_pipeline_fails_in_the_first_task_only(flows: dict[str, Any])
 # ---- what pipelines.yaml says of Airflow ----------------------------------------------------------------------------
 
 AIRFLOW = (
-    "    airflow: {pool: cdc_shop, pool_slots: 2, queue: heavy, executor: CeleryExecutor, timeout: 2h, retries: 1}\n"
+    "    airflow: {pool: cdc_shop, pool_slots: 2, queue: heavy, executor: CeleryExecutor, timeout: 2h, retries: 1,"
+    " pod_template: /pods/cdc.yaml}\n"
     "    owner: data\n"
     "    tags: [gold, cdc]\n"
 )
@@ -379,6 +380,7 @@ def test_the_tasks_of_a_pipeline_run_as_its_owner_says(registry: Path) -> None:
         for task in dag.tasks:
             where = (task.pool, task.pool_slots, task.queue, task.executor, task.owner)
             assert where == ("cdc_shop", 2, "heavy", "CeleryExecutor", "data"), task.task_id
+            assert task.executor_config == {"pod_template_file": "/pods/cdc.yaml"}
             asks = isinstance(task, ApprovalOperator)  # a person may take longer: policy.approval_timeout
             assert task.execution_timeout == (None if asks else timedelta(hours=2))
             assert task.retries == (_watch.RETRIES_OF_WATCH if task.task_id == _watch.WATCH_TASK else 1)
@@ -389,7 +391,7 @@ def test_without_a_word_they_run_as_airflow_does(registry: Path) -> None:
         assert set(dag.tags) == {"cdc", "shop"}
         for task in dag.tasks:
             assert (task.pool, task.pool_slots, task.queue, task.executor) == ("default_pool", 1, "default", None)
-            assert (task.execution_timeout, task.owner) == (None, "airflow")
+            assert (task.execution_timeout, task.owner, task.executor_config) == (None, "airflow", {})
 
 
 def test_another_pool_ends_no_recovery(registry: Path) -> None:

@@ -26,6 +26,7 @@ from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.hooks.opensearch import CdcOpenSearchHook
+from airflow_cdc.hooks.rabbitmq import CdcRabbitMqHook
 from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
@@ -68,6 +69,8 @@ def test_the_connections_in_the_docs_are_understood(monkeypatch: pytest.MonkeyPa
     lake, local = (IcebergCatalogHook(name).endpoint() for name in ("lake", "local_lake"))
     assert (lake.properties["type"], local.properties["type"]) == ("rest", "sql")
     assert lake.properties["credential"].startswith("cdc:")
+    rabbit = CdcRabbitMqHook("shop_rabbitmq").endpoint()
+    assert (rabbit.api, rabbit.vhost, rabbit.ca) == ("https://rabbit.example:15671", "/", "/etc/ssl/rabbit-ca.pem")
     search = CdcOpenSearchHook("shop_search").endpoint()
     assert (search.url, search.ca) == ("https://search.example:9200", "/etc/ssl/search-ca.pem")
     control = SqlControlHook("cdc_control").endpoint()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE, CanalCapture
 from airflow_cdc.connectors.canal.connector import CanalFacts
@@ -11,15 +14,25 @@ from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.problems import RULES
 from airflow_cdc.connectors.canal.properties import DESTINATION
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.observation import TaskState
+from airflow_cdc.core.observation import TaskState, TransportFacts
 from airflow_cdc.core.problem import Evidence
-from tests.unit.builders import SOURCE, seen
+from airflow_cdc.core.topics import TopicState
+from airflow_cdc.transports.rabbitmq.queue import Binding, Queue
+from tests.unit.builders import PIPELINE, SOURCE, seen
 from tests.unit.connectors.canal.test_cursor import at, real
 
+KAFKA = {"canal.serverMode": "kafka", "canal.mq.topic": "shop", DESTINATION: "shop"}
+RABBIT = {
+    **KAFKA,
+    "canal.serverMode": "rabbitMQ",
+    "rabbitmq.queue": "shop.canal",
+    "rabbitmq.exchange": "canal",
+    "rabbitmq.routingKey": "shop",
+}
 
-def facts(**more: Any) -> CanalFacts:
+
+def facts(config: Mapping[str, str] = KAFKA, **more: Any) -> CanalFacts:
     """A destination that runs at the real cursor."""
-    config = {"canal.serverMode": "kafka", "canal.mq.topic": "shop", DESTINATION: "shop"}
     made = CanalFacts(
         "RUNNING",
         (TaskState(0, "RUNNING"),),
@@ -40,14 +53,15 @@ def held(rank: int, connector: CanalFacts, **source: Any) -> Evidence | None:
 
 def test_a_setting_that_cannot_be_followed() -> None:
     assert held(15, facts()) is None
+    assert "transport.kind is kafka" in (held(15, facts(RABBIT)) or {})["canal.serverMode"]
     fault = ConfigError("canal.serverMode is 'tcp'")
     assert "canal.serverMode" in (held(15, facts(capture=None, capture_fault=fault)) or {})["refused"]
 
 
 def test_a_reset_to_the_end_is_a_problem_while_all_is_well() -> None:
     assert held(16, facts()) is None
-    assert held(16, facts(config={AUTO_RESET: "false"})) is None
-    told = held(16, facts(config={AUTO_RESET: " TRUE "}))
+    assert held(16, facts({**KAFKA, AUTO_RESET: "false"})) is None
+    told = held(16, facts({**KAFKA, AUTO_RESET: " TRUE "}))
     assert told is not None
     assert "log's end" in told[AUTO_RESET]
 
@@ -80,9 +94,50 @@ def test_a_server_that_does_not_know_show_master_status_needs_a_start() -> None:
     assert held(98, facts(), version="10.11.18-MariaDB") is None
     for version in ("9.7.4", "8.4.0"):
         assert "show master status" in (held(98, facts(), version=version) or {})["version"]
-        assert held(98, facts(config={START_FILE: "mysql-bin.000001"}), version=version) is None
+        assert held(98, facts({**KAFKA, START_FILE: "mysql-bin.000001"}), version=version) is None
 
 
 def test_no_row_says_anything_of_another_connector() -> None:
     case = RULES.case(seen())
     assert [row.code for row in RULES.problems if row.holds(case) is not None] == []
+
+
+def led(*bindings: Binding) -> Evidence | None:
+    """What the row about messages without a way says, of a queue with these bindings."""
+    queue = Queue("shop.canal", "stream", {}, 0, 0, bindings)
+    topics = TransportFacts({"shop.canal": TopicState("shop.canal", "", {0: (0, 1)})}, {}, {"shop.canal": queue.config})
+    case = RULES.case(seen(connector=facts(RABBIT), transport=topics, pipeline=PIPELINE))
+    return next(row for row in RULES.problems if row.rank == 17).holds(case)
+
+
+DEFAULT = Binding("", "shop.canal", "direct")
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        Binding("canal", "shop", "direct"),
+        Binding("canal", "", "fanout"),
+        Binding("canal", "sh*p.#", "topic"),  # not read here, so nothing is said
+        Binding("canal", "", "headers"),
+    ],
+)
+def test_a_queue_that_gets_what_canal_sends(binding: Binding) -> None:
+    assert led(DEFAULT, binding) is None
+
+
+@pytest.mark.parametrize(
+    "bindings", [(), (DEFAULT,), (DEFAULT, Binding("canal", "Shop", "direct")), (Binding("other", "shop", "fanout"),)]
+)
+def test_what_canal_sends_reaches_no_queue(bindings: tuple[Binding, ...]) -> None:
+    told = led(*bindings)
+    assert told is not None
+    assert told["canal.mq.topic"].startswith("shop, which is the routing key ")
+    assert "queue shop.canal is bound to" in told
+
+
+def test_the_queue_is_what_canal_declares_and_without_one_it_does_not_start() -> None:
+    assert CanalCapture.from_config(RABBIT).topic == "shop.canal"
+    with pytest.raises(ConfigError, match=r"rabbitmq\.queue is ''"):
+        CanalCapture.from_config({**RABBIT, "rabbitmq.queue": ""})
+    assert CanalCapture.from_config({**KAFKA, "rabbitmq.queue": "other"}).topic == "shop"

@@ -1,0 +1,105 @@
+"""The RabbitMQ transport: a topic is a queue. Only a stream queue has offsets, in one partition.
+
+Every method opens short-lived connections with bounded timeouts, so a RabbitMqTransport may be shared by threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn, Self
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import TransportError, UsageError
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.topics import PartitionRanges, TopicState
+from airflow_cdc.transports.rabbitmq import stream
+from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
+from airflow_cdc.transports.rabbitmq.management import Management
+from airflow_cdc.transports.rabbitmq.queue import Queue
+from airflow_cdc.transports.rabbitmq.wire import Record, connected
+
+
+class RabbitMqTransport:
+    """The queues between connector and sink (core.ports.Transport)."""
+
+    def __init__(self, endpoint: RabbitMqEndpoint) -> None:
+        self.endpoint = endpoint
+        self._management = Management(endpoint)
+
+    @property
+    def where(self) -> str:
+        """How messages name this server."""
+        return self.endpoint.where
+
+    def limited(self, limits: CallLimits) -> Self:
+        """A copy with these limits on each call."""
+        return type(self)(self.endpoint.limited(limits))
+
+    def reach(self) -> None:
+        """Connect, and ask the management interface. Raises TransportError if one of them does not answer."""
+        with connected(self.endpoint):
+            self._management.names()
+
+    def topic_states(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """First and next offset of each stream queue; a queue of another kind has no partition. Raises TransportError.
+
+        A queue has no id: one that was made anew shows by its messages alone.
+        """
+        return {name: TopicState(name, "", self._partitions(queue)) for name, queue in self._queues(names).items()}
+
+    def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:
+        """Queue → partition → next offset. Raises TransportError."""
+        states = self.topic_states(names)
+        return {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
+
+    def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> dict[str, dict[int, int | None]]:
+        """Queue → partition → offset of the first message not older than `at_ms`, to the server's chunk; None: all older."""
+        return {
+            name: dict.fromkeys(ps, stream.first_since(self.endpoint, self.queue_of(name), at_ms))
+            for name, ps in parts.items()
+        }
+
+    def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Queue → its kind, what leads to it, its readers, and how long messages stay. Raises TransportError."""
+        return {name: queue.config for name, queue in self._queues(names).items()}
+
+    def topic_names(self) -> list[str]:
+        """All queues of the virtual host. Raises TransportError."""
+        return self._management.names()
+
+    def records(self, topic: str, ranges: PartitionRanges | None = None) -> Sequence[Record]:
+        """The messages of a small stream queue: all, or those in `ranges`. Raises TransportError."""
+        name = self.queue_of(topic)
+        if ranges is None:
+            queue = self._management.queue(name)
+            if queue is None:
+                raise TransportError("there is no such queue", where=f"{self.where}, queue {name}")
+            ranges = self._partitions(queue)
+        return [one for start, end in ranges.values() for one in stream.read(self.endpoint, name, start, end)]
+
+    def history_records(self, topic: str) -> NoReturn:
+        """Raises UsageError: no connector keeps table definitions in a queue."""
+        raise UsageError("table definitions are not kept in queues", where=f"{self.where}, queue {topic}")
+
+    def queue_of(self, topic: str) -> str:
+        """The queue in which a topic's events are read."""
+        return self.endpoint.queue or topic
+
+    def _queues(self, names: Iterable[str]) -> dict[str, Queue]:
+        queues = {name: self._management.queue(self.queue_of(name)) for name in sorted(set(names)) if name}
+        return {name: queue for name, queue in queues.items() if queue is not None}
+
+    def _partitions(self, queue: Queue) -> dict[int, tuple[int, int]]:
+        if not queue.is_stream:
+            return {}
+        return {0: stream.bounds(self.endpoint, queue.name, is_empty=lambda: self._is_empty(queue.name))}
+
+    def _is_empty(self, name: str) -> bool:
+        """Whether the server counts no message; it has not counted yet when it has just started. Raises DeadlineError."""
+
+        def counted() -> int | None:
+            queue = self._management.queue(name)
+            return 0 if queue is None else queue.messages
+
+        count = poll_until(counted, timeout=self.endpoint.timeout, what=f"{self.where} to count {name}'s messages")
+        return count == 0

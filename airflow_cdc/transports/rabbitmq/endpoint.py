@@ -1,0 +1,46 @@
+"""Where a RabbitMQ server is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from airflow_cdc.core.endpoint import CallLimits
+
+
+@dataclass(frozen=True, slots=True)
+class RabbitMqEndpoint:
+    """A virtual host of a server, or of a cluster behind one address.
+
+    Attributes:
+        queue: the queue that is read; "": the one with the topic's name.
+        management: scheme, host and port of the management interface.
+        tls: whether messages are read through TLS; ca: file of the certificate authority's certificate, "": the system's.
+        timeout: seconds that one call may take.
+    """
+
+    host: str
+    port: int = 5672
+    vhost: str = "/"
+    user: str = "guest"
+    password: str = field(default="guest", repr=False)
+    management: str = ""
+    tls: bool = False
+    ca: str = ""
+    timeout: float = 30.0
+    queue: str = ""
+
+    @property
+    def where(self) -> str:
+        """How messages name this server."""
+        return f"RabbitMQ {self.host}:{self.port}{self.vhost if self.vhost != '/' else ''}"
+
+    @property
+    def api(self) -> str:
+        """The management interface, by its own default port where the connection names none."""
+        return self.management or f"{'https' if self.tls else 'http'}://{self.host}:{15671 if self.tls else 15672}"
+
+    def limited(self, limits: CallLimits) -> Self:
+        """A copy with these limits on each call."""
+        return self if math.isinf(limits.topic) else replace(self, timeout=min(self.timeout, limits.topic))

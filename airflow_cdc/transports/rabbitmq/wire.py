@@ -1,0 +1,98 @@
+"""Connections to RabbitMQ with bounded timeouts. Their failures become TransportErrors without secrets."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pika
+from pika.exceptions import AMQPError
+
+from airflow_cdc.core.errors import TransportError
+from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
+
+_NAME: Final = "airflow-provider-cdc"
+# none is sent while what was read is worked on, and after two of them the server cuts the connection
+_HEARTBEAT_S: Final = 600
+_CHECK: Final = "Check host and port of the RabbitMQ connection, and that the server answers there."
+# words in a reason → what to do; the first match counts
+_TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (("ACCESS_REFUSED", "access to"), "Correct the login, or let that user read the queue and see its virtual host."),
+    (("NOT_FOUND",), "Check the queue's name and the virtual host."),
+    (("vhost",), "Correct the virtual host (Schema) of the RabbitMQ connection."),
+    (("SSL", "CERTIFICATE"), "Check `tls` and `ca` of the RabbitMQ connection."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A message of a stream queue, as bytes. Such a queue has one partition, and its messages have no key."""
+
+    offset: int
+    value: bytes | None
+    partition: int = 0
+    key: bytes | None = None
+
+
+@contextmanager
+def connected(endpoint: RabbitMqEndpoint) -> Iterator[Any]:
+    """A pika connection, closed at the end. Raises TransportError, also for what fails while it is used."""
+    # it logs each failed connection with its own trace
+    logging.getLogger("pika").setLevel(logging.CRITICAL)
+    with explaining(endpoint.where, "reach the server"):
+        connection = pika.BlockingConnection(_parameters(endpoint))
+    try:
+        with explaining(endpoint.where, "read the queue"):
+            yield connection
+    finally:
+        with suppress(AMQPError, OSError):
+            connection.close()
+
+
+def _parameters(endpoint: RabbitMqEndpoint) -> Any:
+    return pika.ConnectionParameters(
+        endpoint.host,
+        endpoint.port,
+        endpoint.vhost,
+        pika.PlainCredentials(endpoint.user, endpoint.password),
+        ssl_options=_tls(endpoint),
+        heartbeat=_HEARTBEAT_S,
+        socket_timeout=endpoint.timeout,
+        stack_timeout=endpoint.timeout,
+        blocked_connection_timeout=endpoint.timeout,
+        client_properties={"connection_name": _NAME},
+    )
+
+
+def _tls(endpoint: RabbitMqEndpoint) -> Any:
+    if not endpoint.tls:
+        return None
+    return pika.SSLOptions(ssl.create_default_context(cafile=endpoint.ca or None), endpoint.host)
+
+
+@contextmanager
+def explaining(where: str, doing: str) -> Iterator[None]:
+    """Turn pika's failures into TransportErrors that say what was tried."""
+    try:
+        yield
+    except (AMQPError, OSError) as error:
+        reason = _reason(error)
+        todo = next((todo for words, todo in _TODOS if any(word in reason for word in words)), _CHECK)
+        raise TransportError(f"could not {doing}: {reason[:300]}", where=where, todo=todo) from None
+
+
+def _reason(error: BaseException) -> str:
+    """The server's own words; pika wraps what happened while a connection is opened."""
+    inner = next((one for one in error.args if isinstance(one, BaseException)), None)
+    if inner is not None:
+        return _reason(inner)
+    nested: Any = getattr(error, "exception", None)
+    if isinstance(nested, BaseException):
+        return _reason(nested)
+    tried: Any = getattr(error, "exceptions", ())
+    text = getattr(error, "reply_text", "") or str(error).strip()
+    return str(text) or next((_reason(one) for one in tried), type(error).__name__)

@@ -1,0 +1,175 @@
+"""Canal that writes to RabbitMQ, on real servers: diagnosed, stopped and moved; and what loses its events in silence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from airflow_cdc.core.error_texts import match
+from airflow_cdc.decisions.diagnosis.diagnose import diagnose
+from airflow_cdc.decisions.diagnosis.strategy import make_plan
+from airflow_cdc.flows.move_offset import move
+from airflow_cdc.flows.observe import observe
+from airflow_cdc.kinds import rules_for
+from airflow_cdc.sinks.opensearch.settings import OpenSearchSettings
+from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
+from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
+from stack.canal import CanalServer, CanalSettings, make_canal
+from stack.errors import StackError
+from stack.mysql import MySqlServer
+from stack.process import wait_until
+from stack.rabbitmq import RabbitServer
+from tests.integration.canal.over_rabbitmq import STREAM, canal_properties, declare, endpoint_of
+from tests.integration.canal.support import WAIT_S, Scene, pipeline_run
+
+
+@dataclass
+class Made:
+    """What a test sets before Canal starts."""
+
+    rabbit: RabbitServer
+    mysql: MySqlServer
+    name: str
+    folder: Path
+
+    def canal(self, **properties: str) -> CanalServer:
+        """A Canal server over the database, with these lines of canal.properties changed; dots are written as _."""
+        file, position, *_ = self.mysql.execute("SHOW MASTER STATUS")[0]
+        changed = {name.replace("_", "."): value for name, value in properties.items()}
+        settings = CanalSettings(
+            self.name,
+            f"{self.mysql.host}:{self.mysql.port}",
+            self.mysql.debezium,
+            "",
+            self.name,
+            (str(file), int(position)),
+            more={"canal.instance.filter.regex": rf"{self.name}\..*"},
+            server={**canal_properties(self.rabbit, self.name), **changed},
+        )
+        return make_canal(self.folder / "canal", settings)
+
+    def scene(self, canal: CanalServer, queue: str = "") -> Scene:
+        """The pipeline; `queue`: the one that is read instead of Canal's own."""
+        settings = RabbitMqSettings("rabbitmq", "r", queue)
+        through = RabbitMqTransport(settings.at(endpoint_of(self.rabbit))), settings
+        return Scene(self.name, self.mysql, canal, pipeline_run(self.name, self.mysql, through, canal))
+
+    def depth(self, queue: str) -> int:
+        """How many messages a queue that is no stream holds."""
+        with self.rabbit.connect() as connection:
+            return int(connection.channel().queue_declare(queue, passive=True).method.message_count)
+
+
+@pytest.fixture
+def made(rabbit: RabbitServer, mysql: MySqlServer, databases: Callable[..., str], tmp_path: Path) -> Iterator[Made]:
+    """A database with an empty table `t`; what the test starts is stopped."""
+    name = databases()
+    mysql.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+    one = Made(rabbit, mysql, name, tmp_path)
+    yield one
+    if (tmp_path / "canal").exists():
+        CanalServer(tmp_path / "canal", name).stop()
+    with rabbit.connect() as connection:
+        for queue in (name, f"{name}.stream"):
+            connection.channel().queue_delete(queue)
+
+
+def test_a_classic_queue_is_diagnosed_and_moved_and_refused_for_a_sink(made: Made) -> None:
+    """Canal's own queue is a classic one: enough for a pipeline without a sink."""
+    scene = made.scene(made.canal())
+    scene.canal.start()
+    scene.insert(1)
+    wait_until(lambda: made.depth(made.name) or None, timeout=WAIT_S, what="Canal's event")
+    assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
+    scene.connector.stop(made.name)
+    assert scene.diagnosis().code == "CONNECTOR_STOPPED"
+
+    cursor = scene.cursor()
+    assert cursor is not None
+    scene.insert(2)
+    file, position = scene.end()
+    scene.insert(3)
+    place = {**cursor["postion"], "journalName": file, "position": position}
+    move(scene.run, {**cursor, "postion": place}, who="a person", shown=cursor)
+    scene.connector.resume(made.name)
+    scene.connector.wait_running(made.name)
+    wait_until(lambda: made.depth(made.name) == 2 or None, timeout=WAIT_S, what="row 3, and not row 2")
+
+    sink = OpenSearchSettings("opensearch", made.name, "s")
+    pipeline = replace(scene.run.pipeline, sink=sink)
+    observation = replace(observe(scene.run, watch=0.0), pipeline=pipeline)
+    rules = rules_for(pipeline)
+    diagnosis = diagnose(observation, rules)
+    assert diagnosis.code == "TRANSPORT_MISCONFIGURED"
+    assert "a classic queue" in diagnosis.evidence[made.name]
+    for strategy in ("full_snapshot", "diff_repair"):
+        blockers = [blocker(rules.case(observation)) for blocker in rules.blockers[strategy]]
+        assert any("is a classic queue: only the events of a stream queue can be read again" in why for why in blockers)
+    assert make_plan(diagnosis, pipeline.policy, observation, rules).refused
+
+
+def test_a_stream_beside_canal_s_queue_is_read(made: Made) -> None:
+    queue = f"{made.name}.stream"
+    declare(made.rabbit, queue, made.name, STREAM)
+    scene = made.scene(made.canal(), queue)
+    scene.canal.start()
+    for number in (1, 2, 3):
+        scene.insert(number)
+    wait_until(lambda: scene.ids() == [1, 2, 3] or None, timeout=WAIT_S, what="three rows in the stream")
+    assert scene.ids() == [1, 2, 3]
+    assert made.depth(made.name) == 3
+    assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
+
+
+def test_a_routing_key_that_leads_nowhere_loses_events_in_silence(made: Made) -> None:
+    """Canal binds its queue by rabbitmq.routingKey, and sends by canal.mq.topic."""
+    scene = made.scene(made.canal(rabbitmq_routingKey="other"))
+    scene.canal.start()
+    scene.insert(1)
+    at = scene.end()
+
+    def passed() -> bool | None:
+        cursor = scene.cursor()
+        return True if cursor and scene.read_to(cursor) else None
+
+    wait_until(passed, timeout=WAIT_S, what=f"Canal's cursor to pass the row, {at}")
+    assert made.depth(made.name) == 0
+    diagnosis = scene.diagnosis()
+    assert diagnosis.code == "CONNECTOR_MISCONFIGURED"
+    assert f"queue {made.name} is bound to" in diagnosis.evidence, diagnosis
+    assert "direct exchange 'canal' by 'other'" in diagnosis.evidence[f"queue {made.name} is bound to"]
+
+
+def test_a_queue_that_was_deleted_is_named(made: Made) -> None:
+    scene = made.scene(made.canal())
+    scene.canal.start()
+    scene.insert(1)
+    wait_until(lambda: made.depth(made.name) or None, timeout=WAIT_S, what="Canal's event")
+    with made.rabbit.connect() as connection:
+        connection.channel().queue_delete(made.name)
+    diagnosis = scene.diagnosis()
+    assert diagnosis.code == "TRANSPORT_MISCONFIGURED"
+    assert "there is no such queue" in diagnosis.evidence[made.name]
+
+
+def test_canal_does_not_start_on_a_queue_of_another_kind_with_the_server_s_own_text(made: Made) -> None:
+    declare(made.rabbit, made.name, made.name, STREAM)
+    scene = made.scene(made.canal())
+    with pytest.raises(StackError):
+        scene.canal.start()
+    text = (made.folder / "canal" / "logs" / "canal.out").read_text()
+    known = match(rules_for(scene.run.pipeline).texts, text)
+    assert known is not None, text[-2000:]
+    assert known.code == "TRANSPORT_MISCONFIGURED"
+    assert "PRECONDITION_FAILED - inequivalent arg 'x-queue-type'" in text
+
+
+def test_another_transport_than_canal_s_is_named(made: Made) -> None:
+    scene = made.scene(made.canal(canal_serverMode="kafka"))
+    diagnosis = scene.diagnosis()
+    assert diagnosis.code == "CONNECTOR_MISCONFIGURED"
+    assert json.dumps(diagnosis.evidence).count("this pipeline's transport.kind is rabbitmq") == 1

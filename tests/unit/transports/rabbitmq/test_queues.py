@@ -1,0 +1,131 @@
+"""RabbitMQ's queues as the management interface describes them, its rows of the diagnosis, and its connection, without a server."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.error_texts import match
+from airflow_cdc.core.errors import ConfigError, TransportError
+from airflow_cdc.core.observation import TransportFacts
+from airflow_cdc.core.pipeline import NO_SINK
+from airflow_cdc.core.problem import Evidence
+from airflow_cdc.core.topics import TopicState
+from airflow_cdc.hooks.rabbitmq import CdcRabbitMqHook
+from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
+from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
+from airflow_cdc.transports.rabbitmq.problems import RULES
+from airflow_cdc.transports.rabbitmq.queue import Binding, bindings_of, queue_of
+from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
+from tests.unit.builders import PIPELINE, seen
+
+STREAM = {"name": "q", "type": "stream", "arguments": {"x-queue-type": "stream", "x-max-age": "7D"}, "messages": 3}
+
+
+def test_arguments_win_over_a_policy_and_age_is_in_milliseconds() -> None:
+    queue = queue_of({**STREAM, "effective_policy_definition": {"max-age": "1h", "max-length-bytes": 5000}}, ())
+    assert queue.is_stream
+    assert queue.config["retention.ms"] == str(7 * 86_400_000)
+    assert queue.config["retention.bytes"] == "5000"
+    assert queue.messages == 3
+
+
+@pytest.mark.parametrize(
+    ("age", "milliseconds"),
+    [("1Y", 31_536_000_000), ("2M", 5_184_000_000), ("3h", 10_800_000), ("4m", 240_000), ("x", -1)],
+)
+def test_every_unit_of_an_age(age: str, milliseconds: int) -> None:
+    assert queue_of({"name": "q", "arguments": {"x-max-age": age}}, ()).config["retention.ms"] == str(milliseconds)
+
+
+def test_a_queue_that_was_not_counted_yet_is_not_empty() -> None:
+    assert queue_of({"name": "q", "arguments": {}}, ()).messages is None
+
+
+def test_bindings_survive_the_stored_observation() -> None:
+    bindings = (Binding("", "q", "direct"), Binding("x", 'odd "key", ', "topic"))
+    config = json.loads(json.dumps(queue_of(STREAM, bindings).config))
+    assert bindings_of(TransportFacts({}, {}, {"q": config, "other": {}})) == {"q": bindings}
+
+
+def held(rank: int, kind: str, *, there: bool = True, sink: bool = True, consumers: int = 0) -> Evidence | None:
+    queue = queue_of({"name": "q", "type": kind, "consumers": consumers}, ())
+    parts: dict[int, tuple[int, int]] = {0: (0, 1)} if queue.is_stream else {}
+    topics = TransportFacts(
+        {"q": TopicState("q", "", parts)} if there else {}, {"shop.orders": "q"}, {"q": queue.config} if there else {}
+    )
+    pipeline = PIPELINE if sink else replace(PIPELINE, sink=NO_SINK)
+    case = RULES.case(seen(transport=topics, pipeline=pipeline))
+    return next(row for row in RULES.problems if row.rank == rank).holds(case)
+
+
+def test_a_queue_that_does_not_exist() -> None:
+    assert held(51, "stream") is None
+    assert "dropped" in (held(51, "stream", there=False) or {})["q"]
+
+
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_sink_needs_a_queue_that_can_be_read_again(kind: str) -> None:
+    assert held(58, "stream", consumers=3) is None
+    assert held(58, kind, sink=False) is None
+    assert "consumers" not in (held(58, kind) or {})["q"]
+    assert (held(58, kind, consumers=2) or {})["q"].startswith(f"a {kind} queue: ")
+    assert "2 consumers take them away" in (held(58, kind, consumers=2) or {})["q"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("stream", ""), ("quorum", "q is a quorum queue: only the events of a stream")]
+)
+def test_no_strategy_reads_what_cannot_be_read_again(kind: str, why: str) -> None:
+    topics = TransportFacts({}, {}, {"q": queue_of({"name": "q", "type": kind}, ()).config})
+    case = RULES.case(seen(transport=topics))
+    told = {blocker(case) for strategy in RULES.blockers for blocker in RULES.blockers[strategy]}
+    assert all(text.startswith(why) and bool(text) == bool(why) for text in told)
+    assert "restart" not in RULES.blockers
+
+
+def test_apply_refuses_events_without_offsets() -> None:
+    TopicState("q", "", {0: (0, 0)}).check_offsets("table t")
+    with pytest.raises(TransportError, match="have no offsets"):
+        TopicState("q", "", {}).check_offsets("table t")
+
+
+def test_one_queue_is_read_for_the_connector_s_own() -> None:
+    endpoint = RabbitMqEndpoint("rabbit", password="hush")
+    assert RabbitMqTransport(endpoint).queue_of("shop") == "shop"
+    settings = RabbitMqSettings("rabbitmq", "r", "shop.stream")
+    assert RabbitMqTransport(settings.at(endpoint)).queue_of("shop") == "shop.stream"
+    assert "hush" not in repr(endpoint) + endpoint.where
+
+
+def test_calls_are_limited() -> None:
+    endpoint = RabbitMqEndpoint("rabbit")
+    assert endpoint.limited(CallLimits()).timeout == 15
+    assert endpoint.limited(CallLimits.waited_for(3)).timeout == 3
+    assert (endpoint.api, replace(endpoint, tls=True).api) == ("http://rabbit:15672", "https://rabbit:15671")
+
+
+def test_what_the_server_says_to_a_connector_is_known() -> None:
+    text = "channel error; reply-code=404, reply-text=NOT_FOUND - no exchange 'canal' in vhost '/'"
+    assert getattr(match(RULES.texts, text), "code", "") == "TRANSPORT_MISCONFIGURED"
+    text = "PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'q' in vhost '/'"
+    assert getattr(match(RULES.texts, text), "code", "") == "TRANSPORT_MISCONFIGURED"
+
+
+def hook(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> CdcRabbitMqHook:
+    monkeypatch.setenv("AIRFLOW_CONN_R", json.dumps({"conn_type": "cdc_rabbitmq", **fields}))
+    return CdcRabbitMqHook("r")
+
+
+def test_a_connection_becomes_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = hook(monkeypatch, host="rabbit", login="u", password="p").endpoint()
+    assert (plain.port, plain.vhost, plain.tls, plain.api) == (5672, "/", False, "http://rabbit:15672")
+    extra = {"tls": "true", "ca": "/ca.pem", "management": "https://rabbit:1/"}
+    tls = hook(monkeypatch, host="rabbit", schema="shop", login="u", password="p", extra=extra).endpoint()
+    assert (tls.port, tls.vhost, tls.ca, tls.api) == (5671, "shop", "/ca.pem", "https://rabbit:1")
+    with pytest.raises(ConfigError, match="login is empty"):
+        hook(monkeypatch, host="rabbit").endpoint()
