@@ -107,7 +107,7 @@ def one(world: World, helpers: tuple[Helper, Helper], case: Case, name: str) -> 
         row.update(told(diagnoser.ask(name)))
         row["touched"] = subject.heads() != heads  # a diagnosis reads
         row["connector_says"] = subject.says() if case.asked else "not asked: it would run, and skip rows"
-        row.update(after_recovery(subject, recoverer, str(row["plan"]), case.put_right))
+        row.update(after_recovery(subject, recoverer, str(row["plan"]), case.asked_for(subject)))
     except Exception as error:  # one fault that could not be made must not hide the others
         row["error"] = f"{type(error).__name__}: {error}"
     finally:

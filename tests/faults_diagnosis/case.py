@@ -13,10 +13,10 @@ from tests.faults_diagnosis.world import World
 class Case:
     """`make` makes the fault on a healthy pipeline; `undo` leaves the servers fit for the next one.
 
-    `expected` may depend on the server. `set_up` False: the pipeline is not made healthy first, `make` does all.
+    `expected` may depend on the server; `on_mariadb` is what MariaDB gives instead. `set_up` False: the pipeline is not made healthy first, `make` does all.
     `config` and `keyless` go to the subject, which `pipeline` makes. `beside` names further servers. `not_on_mariadb`
     says why the fault does not exist there; "" if it does. `asked` False: the connector is not started again to hear what
-    it says, as it would run on over the fault. `put_right`: what a person does when the recovery stops and asks for it.
+    it says, as it would run on over the fault. `put_right`: what a person does when the recovery stops and asks for it; `put_right_on_mariadb`: where only MariaDB's asks.
     """
 
     name: str
@@ -29,10 +29,18 @@ class Case:
     keyless: bool = False
     config: dict[str, str] = field(default_factory=dict)
     not_on_mariadb: str = ""
+    on_mariadb: str = ""
     beside: tuple[str, ...] = ()
     asked: bool = True
     put_right: Callable[[Subject], None] | None = None
+    put_right_on_mariadb: Callable[[Subject], None] | None = None
     pipeline: Callable[[World, str, str, bool, dict[str, str]], Subject] = Subject
 
+    def asked_for(self, subject: Subject) -> Callable[[Subject], None] | None:
+        """What a person does when the recovery of this subject stops and asks for it; None where it does not stop."""
+        return self.put_right or (self.put_right_on_mariadb if subject.version.mariadb else None)
+
     def code(self, subject: Subject) -> str:
+        if self.on_mariadb and subject.version.mariadb:
+            return self.on_mariadb
         return self.expected if isinstance(self.expected, str) else self.expected(subject)

@@ -18,6 +18,8 @@ RETRIES_FOR_EVER = {
 
 # from when on an offset that rests may be stuck
 LONG_AGO_S = 125.0
+# as many events as the offset must count beyond those of its transaction
+HEARTBEATS = 10
 
 
 def offset_deleted(subject: Subject) -> None:
@@ -134,7 +136,16 @@ def default_added(subject: Subject) -> None:
 
 
 def half_sent(subject: Subject) -> None:
-    """The offset that Debezium stores after it has read a transaction again from its begin (see test_half_sent.py)."""
+    """The offset that Debezium stores after it has read a transaction again from its begin (see test_half_sent.py).
+
+    On MariaDB the one that it stores on a quiet server after a DDL: it counts the server's heartbeats as events.
+    """
+    if subject.version.mariadb:
+        subject.sql(f"CREATE TABLE {subject.name}.another (id INT)")
+        subject.wait(lambda: subject.offset().get("event", 0) > HEARTBEATS, "some heartbeats are counted")
+        subject.stop()
+        subject.write(80, 5)
+        return
     subject.stop()
     rows = ", ".join(f"({n}, 'of one transaction')" for n in range(80, 90))
     subject.sql(f"INSERT INTO {subject.name}.{TABLES[0]} VALUES {rows}")
@@ -159,7 +170,6 @@ CASES = (
         "TRANSACTION_HALF_SENT",
         "gtid",
         half_sent,
-        not_on_mariadb="its offset has no place of a first statement",
         asked=False,
     ),
     Case("history_deleted", "the schema history topic was deleted", "SCHEMA_HISTORY_MISSING", "gtid", history_deleted),

@@ -30,18 +30,19 @@ from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
+_POSTGRES_CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
 # connector.class → the kind of source that it reads
 _SOURCES: Final[Mapping[str, str]] = {
     _MYSQL_CONNECTOR: "mysql",
     "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
-    "io.debezium.connector.postgresql.PostgresConnector": "postgres",
+    _POSTGRES_CONNECTOR: "postgres",
 }
 _VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], EventValues]]] = {
     "mysql": MySqlValues.from_config,
     "mariadb": MySqlValues.from_config,
     "postgres": PostgresValues.from_config,
 }
-_WITHOUT_DDL: Final = frozenset({"io.debezium.connector.postgresql.PostgresConnector"})
+_WITHOUT_DDL: Final = frozenset({_POSTGRES_CONNECTOR})
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
@@ -81,6 +82,7 @@ _REFUSED = (
     _Refusal(r"skipped\.operations", "row changes are left out", _row_operations),
     _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are silently skipped", _true),
     _Refusal(r"schema\.history\.internal\.ddl\.filter", "matching statements are silently skipped"),
+    _Refusal(r"slot\.drop\.on\.stop", "each stop drops the slot, and with it the log that was not read yet", _true),
     _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
     _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
     _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
@@ -102,7 +104,13 @@ _HEALS_ITSELF = (
     (r".*\.handling\.mode", lambda v: v in {"warn", "skip", "ignore"}),
     # PostgreSQL: trust_offset moves the slot past what was not read, trust_slot the offset, and no error is raised
     (r"offset\.mismatch\.strategy", lambda v: v not in {"", "no_validation"}),
+    # a publication that was lost is made anew, or one that others share is narrowed, and the rows between never come
+    (r"publication\.autocreate\.mode", lambda v: v != "disabled"),
 )
+# connector.class → settings that hide a gap unless the connector sets them otherwise
+_HEALS_BY_DEFAULT: Final[Mapping[str, Mapping[str, str]]] = {
+    _POSTGRES_CONNECTOR: {"publication.autocreate.mode": "all_tables"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +363,10 @@ def _refuse_column(setting: str, table: Table, column: str) -> NoReturn:
 
 def healing_settings(cfg: Mapping[str, str]) -> tuple[str, ...]:
     """Settings with which a connector hides a gap instead of failing (INV 5), as `name=value`."""
+    effective = {**_HEALS_BY_DEFAULT.get(cfg.get("connector.class", ""), {}), **cfg}
     hits = (
         f"{k}={v}"
-        for k, v in cfg.items()
+        for k, v in effective.items()
         for pattern, bad in _HEALS_ITSELF
         if re.fullmatch(pattern, k) and bad(v.strip())
     )

@@ -10,15 +10,16 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Position, Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.mariadb.facts import MariaDbFacts, begins, domain_facts, is_compressed
+from airflow_cdc.sources.mariadb.facts import MariaDbFacts, begins, domain_facts, hole, is_compressed
 from airflow_cdc.sources.mariadb.identity import read_named_identity, require_same_run, same_run_sql
-from airflow_cdc.sources.mariadb.log import as_watermark, position_at, visible
+from airflow_cdc.sources.mariadb.log import as_watermark, has_read, position_at, visible
+from airflow_cdc.sources.mariadb.position import MariaDbPosition, mariadb_position
 from airflow_cdc.sources.mariadb.tables import require_followed
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.facts import place_in_binlog
-from airflow_cdc.sources.mysql.position import BinlogPosition, file_after
+from airflow_cdc.sources.mysql.position import file_after
 from airflow_cdc.sources.mysql.replica import ANOTHER_STRATEGY
 from airflow_cdc.sources.mysql.server_log import (
     START_OF_FILE,
@@ -87,12 +88,20 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
         with self.session() as session:
             require_same_run(self._identity(session), watermark, self.where)
 
-    def at_rest(self, position: Position, watermark: Watermark) -> bool:  # noqa: ARG002 - decided by the offset alone
-        """False: only an offset that covers W proves that W was read.
+    def at_rest(self, position: Position, watermark: Watermark) -> bool:
+        """See core.ports.Source. Needed after a DDL: Debezium (3.5.0) names it only with the next transaction.
 
-        If the log's last transaction is a DDL, Debezium's offset stays before it until the next transaction (3.5.0).
+        Until then its offset counts the events that it has read since.
         """
-        return False
+        here, wanted = mariadb_position(position), mariadb_position(watermark.position)
+        if not here.read or here.domains is None or wanted.domains is None or not here.place.comparable(wanted.place):
+            return False
+        lacks = (wanted.domains - here.domains).spans
+        if len(lacks) != 1 or lacks[0].count != 1 or not _one_server(here, wanted):
+            return False
+        with self.session() as session:
+            same = self._identity(session).server_uuid == watermark.server
+            return same and has_read(session, here, lacks[0].last)
 
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
         """See BinlogSource."""
@@ -131,8 +140,17 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
         domains = domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None
         return MariaDbFacts(**common, domains=domains, compressed=is_compressed(session))
 
-    def _facts_at(self, session: Session, facts: MariaDbFacts, place: BinlogPosition | None) -> MariaDbFacts:
+    def _facts_at(self, session: Session, facts: MariaDbFacts, position: Position | None) -> MariaDbFacts:
         facts = replace(facts, xa=read_xa(session, self._identity(session)))
-        if facts.domains is None or place is None:
+        if facts.domains is None or position is None:
             return facts
-        return replace(facts, domains=replace(facts.domains, begins=begins(session, place.file)))
+        here = mariadb_position(position)
+        domains = replace(facts.domains, begins=begins(session, here.file))
+        if here.domains is not None:
+            domains = replace(domains, hole=hole(session, facts.binlog_files, here.domains))
+        return replace(facts, domains=domains)
+
+
+def _one_server(one: MariaDbPosition, other: MariaDbPosition) -> bool:
+    """False if both name their server and it is not the same."""
+    return len({one.server_id, other.server_id} - {None}) < 2

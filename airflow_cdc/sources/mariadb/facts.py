@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
-from airflow_cdc.sources.mariadb.gtid import MariaDbState
+from airflow_cdc.sources.mariadb.gtid import MariaDbSpans, MariaDbState
 from airflow_cdc.sources.mariadb.position import MariaDbPosition, mariadb_position
 from airflow_cdc.sources.mysql.availability import file_available
-from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, may_be_on
+from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, EventAtPosition, may_be_on
 from airflow_cdc.sources.mysql.session import Session
 
 
@@ -25,11 +25,13 @@ class DomainFacts:
         logged: gtid_binlog_state.
         purged: the GTID position at which the oldest log file begins; no file holds the transactions up to it.
         begins: the GTID position at which the file of the connector's position begins; None if the file is gone.
+        hole: transactions after the connector's position that no file holds, because the end of one was cut off.
     """
 
     logged: MariaDbState
     purged: Domains
     begins: Domains | None = None
+    hole: MariaDbSpans = field(default_factory=MariaDbSpans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +69,13 @@ class MariaDbFacts(BinlogFacts):
             return Available(Availability.UNKNOWN, "the server says nothing of its GTIDs")
         if unseen := self.unseen(here):
             return Available(Availability.NOT_YET, f"not logged on this server: {unseen}")
-        missing = self.domains.purged - here.domains
-        if missing:
-            return Available(Availability.LOST, f"purged before they were read: {missing}")
+        gone = {
+            "purged before they were read": self.domains.purged - here.domains,
+            "in no file of the log": self.domains.hole,
+        }
+        for why, missing in gone.items():
+            if missing:
+                return Available(Availability.LOST, f"{why}: {missing}")
         return Available(Availability.AVAILABLE, "every transaction after the stored place is still in the log")
 
     def by_gtid(self, position: MariaDbPosition) -> bool:
@@ -110,6 +116,16 @@ class MariaDbFacts(BinlogFacts):
         return (self.domains.logged.position - position.domains).count
 
 
+def events_of(look: EventAtPosition) -> int | None:
+    """How many events the transaction at a place has, if it is a single statement; at the head of a file, as many.
+
+    None for a transaction of rows, whose events are not counted here.
+    """
+    kinds = tuple(kind.lower() for kind in look.events)
+    alone = kinds[:2] == ("gtid", "query") and kinds[2:] not in (("query",), ("xid",))
+    return 2 if alone or kinds[:1] == ("format_desc",) else None
+
+
 # a file's head lists the transactions before it; we read only this much of it
 _HEAD = 4
 
@@ -138,5 +154,32 @@ def begins(session: Session, file: str) -> Domains | None:
     """The GTID position at which a log file begins; None if there is no such file."""
     row = session.row(
         "SELECT BINLOG_GTID_POS(%s, %s) AS place", (file, _HEAD), doing=f"read the place at which {file} begins"
+    )
+    return None if row["place"] is None else Domains.parse(str(row["place"]))
+
+
+def hole(session: Session, files: Sequence[BinlogFile], stored: Domains) -> MariaDbSpans:
+    """Transactions between the end of the file that a reader at `stored` continues in and the beginning of the next.
+
+    A server that reads its log for a connector passes over them without an error.
+    """
+    after: Domains | None = None
+    for file in reversed(files):
+        start = begins(session, file.name)
+        if start is None:
+            break
+        if start.issubset(stored):
+            ends = None if after is None else _ends(session, file)
+            return MariaDbSpans() if after is None or ends is None else after - (ends | stored)
+        after = start
+    return MariaDbSpans()
+
+
+def _ends(session: Session, file: BinlogFile) -> Domains | None:
+    """The GTID position at which a log file ends; None if the server cannot tell."""
+    row = session.row(
+        "SELECT BINLOG_GTID_POS(%s, %s) AS place",
+        (file.name, file.size),
+        doing=f"read the place at which {file.name} ends",
     )
     return None if row["place"] is None else Domains.parse(str(row["place"]))

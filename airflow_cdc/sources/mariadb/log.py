@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.errors import SourceSettingError
@@ -20,6 +21,8 @@ from airflow_cdc.sources.mysql.session import Session
 OPEN_VIEW: Final = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
 XA_SECONDS: Final = 30.0
 _TRIES: Final = 5
+# the events of a transaction that is a single statement
+_STATEMENT: Final = ("Gtid", "Query")
 _PREPARES: Final = (
     "(SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'COM_XA_PREPARE')"
 )
@@ -99,6 +102,26 @@ def position_at(session: Session, file: str, pos: int) -> MariaDbPosition:
             todo="Let the server log one transaction, then try again.",
         )
     return MariaDbPosition(file, pos, domains)
+
+
+def has_read(session: Session, here: MariaDbPosition, last: MariaDbGtid) -> bool:
+    """Whether a connector has read the transaction `last`, the only one that its GTIDs lack.
+
+    It has if its place is behind that transaction, as after a rotation of the log. Or if the transaction begins there,
+    is a single statement (a DDL, an account) and no more, and the connector has read both of its events.
+    """
+    doing = "look at the transaction behind the stored offset"
+    row = session.row("SELECT BINLOG_GTID_POS(%s, %s) AS gtids", (here.file, here.pos), doing=doing)
+    if row["gtids"] is None:
+        return False  # no such file: the place is another server's
+    if Domains((last,)).issubset(Domains.parse(str(row["gtids"]))):
+        return True
+    if here.read < len(_STATEMENT):
+        return False
+    events = session.rows(f"SHOW BINLOG EVENTS IN '{here.file}' FROM {here.pos} LIMIT {len(_STATEMENT)}", doing=doing)
+    kinds = tuple(str(event["Event_type"]) for event in events)
+    # a transaction of rows says "BEGIN GTID 0-1-7"
+    return kinds == _STATEMENT and str(events[0]["Info"]).split()[:2] == ["GTID", str(last)]
 
 
 def visible(session: Session) -> MariaDbPosition:

@@ -14,12 +14,16 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 
 @dataclass(frozen=True, slots=True)
 class MariaDbPosition:
-    """`domains`: the last transaction of each domain; then only these count. None: only file and position are known."""
+    """`domains`: the last transaction of each domain; then only these count. None: only file and position are known.
+
+    `read`: how many events after the place a connector has read; they belong to no transaction that it counts as done.
+    """
 
     file: str
     pos: int
     domains: Domains | None = None
     server_id: int | None = field(default=None, compare=False)
+    read: int = field(default=0, compare=False)
 
     kind: ClassVar[str] = "mariadb"
 

@@ -13,9 +13,9 @@ from airflow_cdc.core.position import Availability
 from airflow_cdc.core.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
 from airflow_cdc.core.text import shorten
 from airflow_cdc.decisions.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
-from airflow_cdc.decisions.diagnosis.strategy import DETOUR, FULL, TRANSLATE
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, TRANSLATE
 from airflow_cdc.sources.mariadb.error_texts import TEXTS
-from airflow_cdc.sources.mariadb.facts import MariaDbFacts
+from airflow_cdc.sources.mariadb.facts import MariaDbFacts, events_of
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.binlog_problems import (
@@ -24,6 +24,8 @@ from airflow_cdc.sources.mysql.binlog_problems import (
     file_evidence,
     newer_than_all,
     of_another_make,
+    position_mid_event,
+    position_past_end,
     streams_elsewhere_by_file,
     with_log,
 )
@@ -37,11 +39,12 @@ def purged(case: MariaDbCase) -> Evidence | None:
     found = with_log(case.both)
     if found is None or not found[1].domains or found[0].domains is None:
         return None
-    if found[0].available(found[1]).state is not Availability.LOST:
+    lost = found[0].available(found[1]).state is Availability.LOST
+    if not lost or not (found[0].lacks_purged(found[1]) or _torn(case)):
         return None
     begins, stored = found[0].domains.purged, found[1].domains
     return {
-        **_told(case, stored, purged=begins, missing=begins - stored),
+        **_told(case, stored, purged=begins, missing=(begins - stored) or found[0].domains.hole),
         **_only_the_rest_of_one(case, found[0], stored),
     }
 
@@ -62,6 +65,31 @@ def _only_the_rest_of_one(case: MariaDbCase, source: MariaDbFacts, stored: Domai
         return {}
     text = f"{lacks[0].last}, the newest of the log and the only one that the offset lacks: at most a part of it was not sent"
     return evidence(case, "topics", {"last event's transaction": text})
+
+
+def _torn(case: MariaDbCase) -> bool:
+    """Whether the end of a log file was cut off: the server passes over what stood there, and so does the connector.
+
+    As long as the stored place is in that file, the rows about the place say so.
+    """
+    domains = case.source.domains if case.source else None
+    return domains is not None and bool(domains.hole) and not (position_past_end(case) or position_mid_event(case))
+
+
+def skips_ahead(case: MariaDbCase) -> Evidence | None:
+    """The offset is behind a DDL, and counts the server's heartbeats since then as events that were read.
+
+    Debezium (3.5.0) skips as many events when it starts there: those of the next transactions. While it streams, it
+    moves on by itself.
+    """
+    found = with_log(case.both_of_one_server)
+    if found is None or case.streams or not found[1].read or found[0].at_offset is None:
+        return None
+    own = events_of(found[0].at_offset)
+    if own is None or found[1].read <= own:
+        return None
+    counted = {"events that it would skip": f"{found[1].read}, and {own} belong to the transaction at the position"}
+    return {**evidence(case, OFFSETS, counted), **offset_evidence(case), **state_evidence(case)}
 
 
 def ahead(case: MariaDbCase) -> Evidence | None:
@@ -166,6 +194,14 @@ PROBLEMS = (
         38,
         "The connector streams from a position that this server has not reached: another server answers.",
         streams_elsewhere,
+    ),
+    Problem(
+        "TRANSACTION_HALF_SENT",
+        48,
+        "The stored offset counts more events than belong to its transaction: a connector that starts there skips changes.",
+        skips_ahead,
+        (DIFF_REPAIR, FULL),
+        about_position=True,
     ),
     Problem(
         "GTID_MISSING_IN_OFFSET",

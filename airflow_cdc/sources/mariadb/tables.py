@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.session import Session
 
@@ -17,14 +18,20 @@ _NOT_FOLLOWED: Final[Mapping[str, str]] = {
     " its first change",
     "SEQUENCE": "is a sequence and no table: Debezium (3.5.0) fails at its first value",
 }
+_GENERATED_WHY: Final = (
+    "has the generated column {column}: {server} leaves it out of what it logs of an UPDATE or DELETE, and Debezium (3.5.0)"
+    " fails at the first one"
+)
 _KINDS: Final = (
     "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, TABLE_TYPE AS kind, ENGINE AS engine FROM information_schema.TABLES"
     " WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN ({names})"
 )
-_COMPRESSED: Final = (
+_COLUMNS: Final = (
     "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, COLUMN_NAME AS c FROM information_schema.COLUMNS"
-    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN ({names}) AND COLUMN_TYPE LIKE '%%COMPRESSED%%'"
+    " WHERE TABLE_SCHEMA = %s AND TABLE_NAME IN ({names}) AND "
 )
+_COMPRESSED: Final = _COLUMNS + "COLUMN_TYPE LIKE '%%COMPRESSED%%'"
+_GENERATED: Final = _COLUMNS + "IS_GENERATED = 'ALWAYS'"
 
 
 def require_followed(session: Session, tables: Sequence[str]) -> None:
@@ -49,6 +56,9 @@ def _unfit(session: Session, tables: Sequence[str]) -> Iterator[tuple[str, str]]
                 f"{row['s']}.{row['t']}",
                 f"has the compressed column {row['c']}: Debezium (3.5.0) fails at its first value",
             )
+        if session.version.can(Capability.GENERATED_UNLOGGED):
+            for row in _rows(session, _GENERATED, schema, names):
+                yield f"{row['s']}.{row['t']}", _GENERATED_WHY.format(column=row["c"], server=session.version.name)
 
 
 def _rows(session: Session, sql: str, schema: str, names: Sequence[str]) -> list[dict[str, Any]]:

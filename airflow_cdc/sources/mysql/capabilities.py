@@ -32,6 +32,9 @@ class Capability(Enum):
         "information_schema.REFERENTIAL_CONSTRAINTS shows the keys of a table to who may SELECT from it"
     )
     BINLOG_MONITOR = "BINLOG MONITOR is the one privilege for the log's position, files and events"
+    GENERATED_UNLOGGED = (
+        "UPDATE and DELETE leave generated columns out of their row images, also with binlog_row_image=FULL"
+    )
 
 
 _Since: TypeAlias = dict[Capability, tuple[int, int, int]]
@@ -61,6 +64,8 @@ _MYSQL: Final[_Since] = {
 _MARIADB: Final[_Since] = {
     Capability.GTID_DOMAINS: (10, 0, 2),
     Capability.BINLOG_MONITOR: (10, 5, 2),
+    # 10.11.18 logs them and 11.8.9 does not; no series between was tried
+    Capability.GENERATED_UNLOGGED: (11, 0, 0),
 }
 
 

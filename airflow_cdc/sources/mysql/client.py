@@ -159,7 +159,7 @@ class BinlogSource(Generic[F]):
         place = place_in_binlog(position)
         with self.session() as session:
             self._check_make(session)
-            facts = self._facts_at(session, self._facts(session), place)
+            facts = self._facts_at(session, self._facts(session), position)
             files = facts.binlog_files
             needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
             return replace(
@@ -179,7 +179,7 @@ class BinlogSource(Generic[F]):
         """The facts, including those that only this make of server has."""
         raise NotImplementedError
 
-    def _facts_at(self, session: Session, facts: F, place: BinlogPosition | None) -> F:  # noqa: ARG002 - for makes that do
+    def _facts_at(self, session: Session, facts: F, position: Position | None) -> F:  # noqa: ARG002 - for makes that do
         """The facts plus those only this make has about a stored place, or only a diagnosis needs."""
         return facts
 
@@ -495,5 +495,5 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         common = self._common(session)
         return MySqlFacts(**common, gtid_executed=executed, gtid_purged=purged, gtid_owned=owned)
 
-    def _facts_at(self, session: Session, facts: MySqlFacts, place: BinlogPosition | None) -> MySqlFacts:  # noqa: ARG002
+    def _facts_at(self, session: Session, facts: MySqlFacts, position: Position | None) -> MySqlFacts:  # noqa: ARG002
         return replace(facts, xa=read_xa(session, read_identity(session)))

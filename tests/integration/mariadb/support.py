@@ -11,6 +11,8 @@ from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from stack.mysql import MySqlServer
 from stack.process import wait_until
 
+_ROW_EVENTS = (23, 24, 25)  # WRITE, UPDATE and DELETE_ROWS_EVENT_V1, which are what MariaDB writes
+
 
 def endpoint(server: MySqlServer) -> MySqlEndpoint:
     return MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password)
@@ -44,6 +46,19 @@ def purge(server: MySqlServer) -> None:
     """All but the newest file."""
     server.execute("FLUSH BINARY LOGS")
     purge_to(server, str(server.execute("SHOW BINARY LOGS")[-1][0]))
+
+
+def columns_logged(file: bytes) -> list[int]:
+    """Of how many columns each row event of a log file holds values (of the row before it, for an UPDATE)."""
+    counts, at = [], 4  # after the file's magic number
+    while at < len(file):
+        kind, length = file[at + 4], int.from_bytes(file[at + 9 : at + 13], "little")
+        if kind in _ROW_EVENTS:
+            columns = at + 27  # after the event's head, the table's number and the flags
+            bitmap = file[columns + 1 : columns + 1 + (file[columns] + 7) // 8]
+            counts.append((int.from_bytes(bitmap, "little") & (1 << file[columns]) - 1).bit_count())
+        at += length
+    return counts
 
 
 def purge_to(server: MySqlServer, file: str) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
 
 import stack
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
@@ -14,8 +16,10 @@ from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.sources.mariadb.client import MariaDbSource
+from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.mysql import MySqlServer
 from tests.diagnosing import diagnose
@@ -45,8 +49,8 @@ class Quiet:
         self.connector = DebeziumConnector(ConnectEndpoint(running.connect.url), MariaDbCodec())
         self.worker = running.connect
 
-    def begin(self) -> None:
-        off = {"heartbeat.interval.ms": "", "connect.keep.alive.interval.ms": ""}
+    def begin(self, heartbeats: Mapping[str, str] | None = None) -> None:
+        off = heartbeats or {"heartbeat.interval.ms": "", "connect.keep.alive.interval.ms": ""}
         self.server.execute(f"CREATE TABLE {self.table} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9))")
         self.connector.create(self.name, connector_config(self.server, self.name, self.kafka, off))
         poll_until(lambda: self.facts().offset and self.streams(), timeout=SECONDS, what="the connector to stream")
@@ -77,6 +81,79 @@ def quiet(running: stack.Stack, databases: Callable[..., str]) -> Iterator[Quiet
     made = Quiet(running, databases(running.mysql["mariadb"], "b"))
     yield made
     made.worker.call("DELETE", f"/connectors/{made.name}")
+
+
+def counted(quiet: Quiet, beyond: int) -> bool | None:
+    """Whether the stored offset counts more events than that."""
+    offset = quiet.facts().offset
+    return (offset is not None and int(str(offset.raw.get("event") or 0)) > beyond) or None
+
+
+def rows_sent(quiet: Quiet) -> list[int]:
+    consumer = KafkaConsumer(bootstrap_servers=quiet.kafka, enable_auto_commit=False)
+    try:
+        place = TopicPartition(f"{quiet.name}.{quiet.table}", 0)
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        last, ids = consumer.end_offsets([place])[place], list[int]()
+        while consumer.position(place) < last:
+            for record in consumer.poll(timeout_ms=1000).get(place, []):
+                ids.append(json.loads(record.value)["payload"]["after"]["id"])
+        return ids
+    finally:
+        consumer.close()
+
+
+def last_ddl(quiet: Quiet) -> Watermark:
+    """A quiet server whose last transaction is a DDL, and its position."""
+    quiet.begin({"heartbeat.interval.ms": "500", "connect.keep.alive.interval.ms": "500"})
+    quiet.write()
+    quiet.server.execute(f"CREATE TABLE {quiet.name}.another (id INT)")
+    return quiet.source.position()
+
+
+def at_rest(quiet: Quiet, mark: Watermark) -> bool | None:
+    offset = quiet.facts().offset
+    if offset is None or offset.position is None or offset.has_read(mark):
+        return None
+    return quiet.source.at_rest(offset.position, mark) or None
+
+
+@pytest.mark.parametrize("rotated", [False, True])
+def test_inv_06_a_ddl_at_the_end_of_a_quiet_log_is_read_although_no_offset_names_it(
+    quiet: Quiet, rotated: bool
+) -> None:
+    mark = last_ddl(quiet)
+    if rotated:
+        quiet.server.execute("FLUSH BINARY LOGS")
+    poll_until(lambda: at_rest(quiet, mark), timeout=SECONDS, what="the connector at rest behind the DDL")
+    offset = quiet.facts().offset
+    assert offset is not None
+    assert isinstance(offset.position, MariaDbPosition)
+    assert offset.has_read(mark) is False
+    assert not quiet.source.at_rest(replace(offset.position, read=0), mark), "an offset that nobody has moved"
+    quiet.connector.stop(quiet.name)
+    quiet.write()
+    assert not quiet.source.at_rest(offset.position, quiet.source.position()), "rows were not read yet"
+
+
+def test_inv_38_a_start_behind_a_ddl_loses_changes_and_is_named(quiet: Quiet) -> None:
+    """The loss is the connector's own: the row of the diagnosis can go when this fails."""
+    last_ddl(quiet)
+    poll_until(lambda: counted(quiet, 10), timeout=SECONDS, what="heartbeats that are counted as events")
+    quiet.connector.stop(quiet.name)
+    for _ in range(5):
+        quiet.write()
+    assert quiet.diagnosed().code == "TRANSACTION_HALF_SENT"
+    quiet.connector.resume(quiet.name)
+    poll_until(quiet.streams, timeout=SECONDS, what="the connector to run")
+
+    def is_past() -> bool | None:
+        quiet.write()  # until one of them is sent
+        return len(rows_sent(quiet)) > 2 or None
+
+    poll_until(is_past, timeout=SECONDS, interval=2.0, what="a row behind those that were skipped")
+    assert {3, 4} & set(rows_sent(quiet)) == set(), "the first rows after the DDL never come"
 
 
 def test_a_log_that_was_purged_behind_the_last_event_is_told_from_a_gap(quiet: Quiet) -> None:

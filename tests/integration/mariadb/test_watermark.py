@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pymysql
 import pytest
@@ -20,7 +21,7 @@ from airflow_cdc.sources.mariadb.position import mariadb_position
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceSettingError, WrongServerError
 from stack.mysql import MySqlServer
-from tests.integration.mariadb.support import here
+from tests.integration.mariadb.support import columns_logged, here
 from tests.integration.mariadb.test_mariadb_source import code
 from tests.paths import ROOT
 
@@ -202,6 +203,28 @@ def test_inv_31_what_its_connector_cannot_follow_is_refused_by_name(
         with pytest.raises(SourceSettingError, match=f"{re.escape(other)} {why}"):
             ask([table, other])
         ask([table])
+
+
+@pytest.mark.parametrize("kept", ["STORED", "VIRTUAL"])
+def test_inv_31_a_generated_column_is_refused_where_the_log_lacks_it(
+    source: MariaDbSource, server: MySqlServer, table: str, kept: str
+) -> None:
+    """Whether the log lacks it is read from the file that the server has written."""
+    other = f"{table}2"
+    server.execute(f"CREATE TABLE {other} (id INT PRIMARY KEY, v INT, twice INT AS (v * 2) {kept})")
+    server.execute("FLUSH BINARY LOGS")
+    file = here(server)["file"]
+    server.execute(f"INSERT INTO {other} (id, v) VALUES (1, 1)", f"UPDATE {other} SET v = 2", f"DELETE FROM {other}")
+    logged = columns_logged((Path(server.datadir) / file).read_bytes())
+    assert logged[0] == 3, "an INSERT has all of them"
+    if server.version.startswith("10."):
+        assert logged == [3, 3, 3]
+        source.definitions([other])
+        return
+    assert logged == [3, 2, 2]
+    with pytest.raises(SourceSettingError, match=f"{re.escape(other)} has the generated column twice: MariaDB 11"):
+        source.definitions([table, other])
+    source.definitions([table])
 
 
 @pytest.mark.parametrize(

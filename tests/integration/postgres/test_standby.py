@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import stack
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec
+from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.position import Availability
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
@@ -16,7 +20,8 @@ from airflow_cdc.sources.postgres.snapshot import create_slot
 from stack.ports import free_port
 from stack.postgres import PostgresServer, PostgresSettings, hang_up, restart_postgres, start_postgres, wait_ready
 from stack.process import end, wait_until
-from tests.integration.postgres.support import endpoint
+from tests.integration.postgres.support import connector_config, endpoint
+from tests.integration.postgres.test_debezium import KEYED, events_of
 from tests.integration.postgres.test_problems import code
 from tests.unit.sources.postgres.pg_scene import TABLES
 
@@ -33,8 +38,8 @@ class Pair:
     primary: PostgresServer
     standby: PostgresServer
 
-    def source(self, server: PostgresServer, slot: str) -> PostgresSource:
-        return PostgresSource(replace(endpoint(server), slot=slot, publication="shop"))
+    def source(self, server: PostgresServer, slot: str, publication: str = "shop") -> PostgresSource:
+        return PostgresSource(replace(endpoint(server), slot=slot, publication=publication))
 
     def keep_in_step(self, slot: str) -> Lsn:
         """Move the slot on until the standby's copy of it would outlive a promotion; where it stands then."""
@@ -58,8 +63,13 @@ class Pair:
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[Pair]:
-    first = wait_ready(start_postgres(tmp_path, tmp_path, PostgresSettings(name="primary", series="18")))
+def series(request: pytest.FixtureRequest) -> str:
+    return str(getattr(request, "param", "18"))
+
+
+@pytest.fixture
+def pair(tmp_path: Path, series: str) -> Iterator[Pair]:
+    first = wait_ready(start_postgres(tmp_path, tmp_path, PostgresSettings(name="primary", series=series)))
     first.execute(
         *(f"CREATE TABLE {table} (id int PRIMARY KEY)" for table in TABLES),
         f"CREATE PUBLICATION shop FOR TABLE {', '.join(TABLES)}",
@@ -125,3 +135,62 @@ def test_a_slot_that_was_not_ready_yet_is_gone_with_the_primary(pair: Pair) -> N
     after = pair.source(pair.standby, "late")
     assert code(after, stored, read_from=name) == "SLOT_MISSING"
     assert after.availability(PgPosition(stored)).state is Availability.LOST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("series", ["17", "18"], indirect=True)
+def test_a_connector_goes_on_at_the_promoted_standby_and_sends_every_row_once(
+    pair: Pair, running: stack.Stack, series: str
+) -> None:
+    """Its own failover slot; rows are written before, after, and at the standby before the connector is led there."""
+    assert running.connect is not None
+    assert running.kafka is not None
+    name = f"follows{series}"
+    first, second = pair.primary, pair.standby
+    first.execute(
+        "GRANT SELECT ON ALL TABLES IN SCHEMA public TO debezium",
+        f"CREATE PUBLICATION {name} FOR TABLE {', '.join(TABLES)}",
+    )
+    connector = DebeziumConnector(ConnectEndpoint(running.connect.url), PostgresCodec())
+    own = {"slot.failover": "true", "snapshot.mode": "no_data", "provide.transaction.metadata": "false"}
+    connector.create(name, connector_config(first, name, "postgres", (KEYED,)) | own)
+    before, written = pair.source(first, name, name), iter(range(1, 1_000_000))
+    slot_there = lambda: ((slot := before.facts().slot) is not None and slot.active) or None  # noqa: E731
+    wait_until(slot_there, timeout=90, what="the slot")
+    insert = f"INSERT INTO {KEYED} VALUES ({{}})"
+
+    def ready() -> bool | None:
+        first.execute(insert.format(next(written)), "CHECKPOINT")
+        return second.execute(READY.format(name)) == [(True,)] or None
+
+    wait_until(ready, timeout=120, what=f"the standby to have {name}", interval=0.5)
+    first.execute(*(insert.format(next(written)) for _ in range(3)))
+    last = next(written)
+    first.execute(insert.format(last))
+    # what the standby has not received by its promotion is lost to everybody
+    received = f"SELECT count(*) FROM {KEYED} WHERE id = {last}"
+    wait_until(lambda: second.execute(received) == [(1,)] or None, timeout=30, what="the standby to have all rows")
+    old = before.facts().log.name
+    pair.promote()
+    second.execute(*(insert.format(next(written)) for _ in range(3)))
+    connector.stop(name)
+    connector.put_config(name, connector_config(second, name, "postgres", (KEYED,)) | own)
+    connector.resume(name)
+    last = next(written)
+    second.execute(insert.format(last))
+    sent = wait_until(lambda: all_up_to(running, f"{name}.{KEYED}", last), timeout=90, what=f"the row {last}")
+    assert sent == list(range(1, last + 1)), "each row once, in order"
+    after = pair.source(second, name, name)
+    facts = after.facts_for((KEYED,), None)
+    assert facts.slot is not None
+    assert facts.slot.synced
+    assert facts.log.timeline == 2
+    stored = wait_until(lambda: connector.facts(name).offset, timeout=30, what="an offset")
+    assert code(after, Lsn(int(str(stored.raw["lsn"]))), state="RUNNING", read_from=old) == "HEALTHY"
+    connector.delete(name)
+
+
+def all_up_to(running: stack.Stack, topic: str, last: int) -> list[int] | None:
+    """The keys of all rows in the topic, as soon as the last one is among them."""
+    ids = [event["after"]["id"] for event in events_of(running, topic, 0)]
+    return ids if last in ids else None

@@ -22,7 +22,7 @@ class MariaDbCodec:
             offset = MySqlOffset.from_value(raw)
         except OffsetRejectedError as error:
             return StoredOffset(raw, key, fault=str(error))
-        position = MariaDbPosition(offset.file, offset.pos, offset.domains, offset.server_id)
+        position = MariaDbPosition(offset.file, offset.pos, offset.domains, offset.server_id, offset.event)
         return stored(raw, key, offset, position, foreign=str(offset.gtids or ""))
 
     def faults(self, raw: JsonObject) -> tuple[str, ...]:

@@ -287,5 +287,24 @@ def test_inv_05_settings_that_hide_a_gap_are_named() -> None:
     assert read(offset__mismatch__strategy="no_validation").healing == ()
 
 
+POSTGRES = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "shop1"}
+
+
+def test_inv_05_a_publication_that_the_connector_makes_anew_is_named_by_default_too() -> None:
+    mode = "publication.autocreate.mode"
+    assert ConnectorSettings.from_config(POSTGRES).healing == (f"{mode}=all_tables",)
+    for value in ("all_tables", "filtered", "no_tables"):
+        assert ConnectorSettings.from_config({**POSTGRES, mode: value}).healing == (f"{mode}={value}",)
+    assert ConnectorSettings.from_config({**POSTGRES, mode: "disabled"}).healing == ()
+    assert read().healing == (), "MySQL has no publication"
+
+
+def test_inv_21_a_connector_that_drops_its_slot_when_it_stops_is_refused() -> None:
+    drops = {**POSTGRES, "slot.drop.on.stop": "true"}
+    with pytest.raises(ConfigError, match=r"slot\.drop\.on\.stop"):
+        ConnectorSettings.from_config(drops)
+    ConnectorSettings.from_config({**drops, "slot.drop.on.stop": "false"})
+
+
 def test_values_may_be_missing() -> None:
     assert ConnectorSettings.from_config({**BASE, "skipped.operations": None}).truncates_seen is False  # type: ignore[dict-item]

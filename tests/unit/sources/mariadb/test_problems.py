@@ -18,6 +18,7 @@ from airflow_cdc.core.observation import (
     Observation,
     SourceFacts,
 )
+from airflow_cdc.core.position import Availability
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.sources.mariadb.facts import DomainFacts, MariaDbFacts
@@ -83,6 +84,39 @@ def code(offset: dict[str, Any], facts: SourceFacts = MARIADB) -> str:
 )
 def test_by_gtid(gtids: str, wanted: str) -> None:
     assert code({**OFFSET, "gtids": gtids}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("read", "events", "wanted"),
+    [
+        (26, ("Gtid", "Query", "Gtid"), "TRANSACTION_HALF_SENT"),
+        (3, ("Gtid", "Query"), "TRANSACTION_HALF_SENT"),
+        (2, ("Gtid", "Query"), "HEALTHY"),  # both events of the DDL, and no more
+        (29, ("Format_desc", "Gtid_list", "Binlog_checkpoint"), "TRANSACTION_HALF_SENT"),  # the log was rotated since
+        (26, ("Gtid", "Annotate_rows", "Table_map"), "HEALTHY"),  # inside a large transaction of rows
+        (26, ("Gtid", "Query", "Xid"), "HEALTHY"),
+    ],
+)
+def test_inv_38_an_offset_that_counts_heartbeats_after_a_ddl_skips_changes(
+    read: int, events: tuple[str, ...], wanted: str
+) -> None:
+    facts = replace(MARIADB, at_offset=EventAtPosition(EventBoundary.BOUNDARY, events))
+    assert code({**OFFSET, "event": read}, facts) == wanted
+    streaming = connector_with(CONNECTOR, MARIADB_PIPELINE, offset={**OFFSET, "event": read})
+    assert diagnose(seen(pipeline=MARIADB_PIPELINE, source=facts, connector=streaming)).code == "HEALTHY"
+
+
+def test_the_end_of_a_file_that_was_cut_off_is_a_gap() -> None:
+    lacks = MariaDbPosition.parse("0-1-90") - MariaDbPosition.parse("0-1-80")
+    facts = replace(MARIADB, domains=replace(DOMAINS, hole=lacks))
+    found = diagnose(observed(OFFSET, facts))
+    assert found.code == "GTID_PURGED"
+    assert "0:81-90" in str(found.evidence)
+    assert facts.available(MariaDbCodec().read(OFFSET, {}).position).state is Availability.LOST
+    unseen = {**OFFSET, "gtids": "0-1-101,3-1-7"}
+    assert code(unseen, facts) == "GTID_NOT_CONTAINED", "what the server never had is said first"
+    inside = replace(facts, at_offset=EventAtPosition(EventBoundary.INSIDE, (), "truncated"))
+    assert diagnose(observed(OFFSET, inside)).code == "POSITION_MID_EVENT"
 
 
 def test_mariadb_gtids_on_a_mysql_server_are_of_the_other_kind() -> None:

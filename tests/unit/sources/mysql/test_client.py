@@ -73,7 +73,9 @@ def test_capabilities_by_version(capability: Capability, without: str, with_it: 
 
 def test_the_set_of_capabilities() -> None:
     mariadb_only = {Capability.GTID_DOMAINS, Capability.BINLOG_MONITOR}
-    assert ServerVersion.parse("26.1.0").capabilities == frozenset(Capability) - mariadb_only
+    newer = {Capability.GENERATED_UNLOGGED}
+    assert ServerVersion.parse("26.1.0").capabilities == frozenset(Capability) - mariadb_only - newer
+    assert ServerVersion.parse("11.8.9-MariaDB").capabilities == mariadb_only | newer
     assert ServerVersion.parse("10.11.6-MariaDB").capabilities == mariadb_only
     assert ServerVersion.parse("10.4.34-MariaDB").capabilities == {Capability.GTID_DOMAINS}
 

@@ -24,6 +24,7 @@ CONFIG = {
     "database.hostname": "10.0.0.7",
     "slot.name": "shop",
     "publication.name": "shop",
+    "publication.autocreate.mode": "disabled",
     "table.include.list": ",".join(TABLES),
     "heartbeat.interval.ms": "10000",
 }
