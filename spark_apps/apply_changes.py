@@ -266,8 +266,22 @@ def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> R
         kept.resolve(job.ctx.spark, right)
         kept.count_attempt(job.ctx.spark, [one for one in tried if one not in right])
     log.info("%s: %d records, %s", name, result["records"], "published" if published else why)
-    left = len(letters) - (len(right) if published else 0)
-    return {**result, "published": published, "not_published": why, "replayed": len(right), "unresolved": left}
+    left = [one for one in letters if one not in right] if published else letters
+    if published:
+        _note_hopeless(job, target.table, [one for one in left if _hopeless(target.table, one, tried)])
+    return {**result, "published": published, "not_published": why, "replayed": len(right), "unresolved": len(left)}
+
+
+def _hopeless(table: Table, letter: DeadLetter, tried: Sequence[DeadLetter]) -> bool:
+    """Whether no later apply puts right what the letter changed: there is no key to read again, or no further try."""
+    return table.keyless or letter.attempts + (letter in tried) >= MAX_ATTEMPTS
+
+
+def _note_hopeless(job: _Job, table: Table, letters: Sequence[DeadLetter]) -> None:
+    """Tell the diagnosis that the table differs from the source until it is read again (INV 31)."""
+    if letters:
+        why = f"{len(letters)} records could not be read, the first for {letters[0].reason}: their rows may be wrong"
+        note_refused(job.run, table.full_name, why, tried=False)
 
 
 def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:

@@ -1,4 +1,4 @@
-"""Tables that apply stopped because of DDL, recorded in the control table for the diagnosis."""
+"""Tables that apply cannot put right (DDL without events, unreadable records), recorded in the control table for the diagnosis."""
 
 from __future__ import annotations
 

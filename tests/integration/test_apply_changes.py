@@ -148,6 +148,28 @@ def test_unresolved_letters_are_tried_again_up_to_a_cap_and_then_on_request(
     assert attempts == [2, 2, 3]
 
 
+def test_inv_31_the_diagnosis_is_told_of_a_letter_that_no_apply_puts_right(scene: Scene) -> None:
+    """A table without a key has no key to read again: it differs until it is recovered, whatever else is applied."""
+    events, names = scene.table(EVENTS, ("x", 1), ("y", 2)), scene.table(NAMES)
+    events.raw(None, b"broken")
+    names.raw(b'{"code":"a"}', b"broken")
+    scene.send(events)
+    scene.send(names)
+    done = scene.apply()
+    assert (done["events"]["unresolved"], done["names"]["unresolved"]) == (1, 0)
+    for number in (1, 2):
+        noted = scene.run().clients.control.facts().refused
+        stamp = scene.rig.lake.stamp(scene.rig.schema, "events")
+        assert stamp is not None
+        assert noted.keys() == {f"{scene.rig.schema}.events"}
+        (note,) = noted.values()
+        assert note.stamp == stamp.to_json()
+        assert "1 records could not be read, the first for" in note.why
+        events.create(kind="z", n=number)  # applied as ever, and the note holds for the new stamp
+        scene.send(events)
+        assert scene.apply(run_id=f"later-{number}")["events"]["published"]
+
+
 def test_a_stopped_table_is_named_and_the_others_are_published(scene: Scene) -> None:
     orders, names = scene.table(ORDERS), scene.table(NAMES)
     orders.create(id=1, name="a", qty=1, colour="red")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_cdc.sinks.iceberg.client import Lake
 
 NAME = "systems_search"
-MOST_HITS = 10_000  # what OpenSearch gives in one answer
+MOST_HITS = 1_000  # in one answer
 SECONDS = 60
 
 
@@ -150,10 +150,14 @@ class DebeziumSearch:
 def documents(alias: str) -> Sequence[Mapping[str, Any]]:
     """What a reader finds under the table's alias, given with the node's URL."""
     ask(f"{alias}/_refresh", {})
-    hits = ask(f"{alias}/_search", {"size": MOST_HITS, "track_total_hits": True})["hits"]
-    if hits["total"]["value"] != len(hits["hits"]):
-        raise AssertionError(f"{hits['total']} documents, more than one answer holds")
-    return [hit["_source"] for hit in hits["hits"]]
+    answer = ask(f"{alias}/_search?scroll=1m", {"size": MOST_HITS, "track_total_hits": True})
+    hits, total = list(answer["hits"]["hits"]), answer["hits"]["total"]["value"]
+    while answer["hits"]["hits"]:
+        answer = ask(f"{alias.rpartition('/')[0]}/_search/scroll", {"scroll": "1m", "scroll_id": answer["_scroll_id"]})
+        hits += answer["hits"]["hits"]
+    if total != len(hits):
+        raise AssertionError(f"{len(hits)} of {total} documents")
+    return [hit["_source"] for hit in hits]
 
 
 def _row(kinds: Mapping[str, Kind], document: Mapping[str, Any]) -> Row:

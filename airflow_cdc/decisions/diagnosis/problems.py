@@ -81,8 +81,8 @@ def table_added(case: AnyCase) -> Evidence | None:
 
 
 def needs_reread(case: AnyCase) -> Evidence | None:
-    """Tables that apply stopped because of DDL and that were not read again since."""
-    waiting = {f"{name} stopped at {table.at}": table.why for name, table in _stopped(case.seen).items()}
+    """Tables that apply cannot put right, because of DDL or of unreadable records, and that were not read again since."""
+    waiting = {f"{name} since {table.at}": table.why for name, table in _stopped(case.seen).items()}
     return evidence(case, "control table", waiting) if waiting else None
 
 
@@ -244,7 +244,7 @@ RULES = Rules(
         Problem(
             "TABLE_NEEDS_REREAD",
             66,
-            "Apply has stopped a table: DDL changed its rows without sending events.",
+            "Rows of a table changed without events, or in records that cannot be read: apply cannot put it right.",
             needs_reread,
             FULL_SNAPSHOT,
         ),
