@@ -135,9 +135,10 @@ class DebeziumMariaDb(TwoTables):
         """See System."""
         return writing(
             self.followed,
-            f"INSERT INTO kinds ({NAMES}) SELECT 5000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
+            # far from every other key, however long the writer goes on
+            f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",
-            "DELETE FROM kinds WHERE id = 5000 + {n} - 20",
+            "DELETE FROM kinds WHERE id = 100000 + {n} - 20",
             "INSERT INTO events VALUES ({n}, 'live'), ({n}, 'live')",
             "DELETE FROM events WHERE n = {n} - 30 AND t = 'live'",
         )

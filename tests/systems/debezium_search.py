@@ -108,9 +108,10 @@ class DebeziumSearch:
         """See System."""
         return writing(
             self.followed,
-            f"INSERT INTO kinds ({NAMES}) SELECT 5000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
+            # far from every other key, however long the writer goes on
+            f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",
-            "DELETE FROM kinds WHERE id = 5000 + {n} - 20",
+            "DELETE FROM kinds WHERE id = 100000 + {n} - 20",
             "INSERT INTO words VALUES ('live', {n}, 'a')",
             "DELETE FROM words WHERE n = {n} - 30 AND lang = 'live'",
         )
