@@ -131,9 +131,9 @@ class DebeziumPostgres(TwoTables):
         """See System."""
         return writing(
             self.followed,
-            f"INSERT INTO public.kinds SELECT 5000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
+            f"INSERT INTO public.kinds SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE public.kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",
-            "DELETE FROM public.kinds WHERE id = 5000 + {n} - 20",
+            "DELETE FROM public.kinds WHERE id = 100000 + {n} - 20",
             "INSERT INTO public.events VALUES ({n}, 'live'), ({n}, 'live')",
             "DELETE FROM public.events WHERE n = {n} - 30 AND t = 'live'",
         )
