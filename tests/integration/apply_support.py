@@ -162,6 +162,15 @@ class Topic:
         return {self.name: {p: end for p, (_, end) in self.state.partitions.items()}}
 
 
+def few_of(topics: Mapping[str, Topic], topic: str, bounds: Bounds, most_bytes: int) -> list[Record] | None:
+    """Records of topics in memory, as transports.kafka.wire.read_few gives them."""
+    within = [
+        one for one in topics[topic].records if one[0] in bounds and bounds[one[0]][0] <= one[1] < bounds[one[0]][1]
+    ]
+    size = sum(len(key or b"") + len(value or b"") for _, _, key, value in within)
+    return [Record(*one) for one in within] if size <= most_bytes else None
+
+
 @dataclass(slots=True)
 class Bench:
     """A lake with targets and stages for tests."""
@@ -203,14 +212,7 @@ class Bench:
             return spark.createDataFrame(rows, RAW_SCHEMA)
 
         def few(topic: str, bounds: Bounds, most_bytes: int) -> list[Record] | None:
-            wanted = [
-                Record(p, o, k, v)
-                for t in topics
-                for p, o, k, v in t.records
-                if t.name == topic and p in bounds and bounds[p][0] <= o < bounds[p][1]
-            ]
-            size = sum(len(one.key or b"") + len(one.value or b"") for one in wanted)
-            return wanted if size <= most_bytes else None
+            return few_of({t.name: t for t in topics}, topic, bounds, most_bytes)
 
         states = {t.name: t.state for t in topics}
         return ApplyContext(

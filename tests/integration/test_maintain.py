@@ -14,6 +14,7 @@ from airflow_cdc.flows.publish import publish
 from airflow_cdc.sinks.iceberg.snapshots import head_of, newest_stamp, summary_of
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters import iceberg_keeper
+from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.maintain import maintain
 from airflow_cdc.spark_apps.recover import recover
 from tests.integration.apply_scene import Scene
@@ -100,20 +101,29 @@ def test_inv_15_expiry_keeps_the_newest_stamp_and_what_lies_above_it(
     assert newest_stamp(metadata, head_of(metadata)) is None  # only its mirror in the control table is left
 
 
-def test_inv_20_an_apply_that_tidying_overtakes_is_done_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("most", "last_step", "said"),
+    [(0, "_publish", "replace"), (few.FEW, "apply_few", "main moved")],
+    ids=["stage", "few"],
+)
+def test_inv_20_an_apply_that_tidying_overtakes_is_done_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, most: int, last_step: str, said: str
+) -> None:
+    """By Spark and a stage, and by one commit on the table itself."""
     topic = filled(scene)
     changed(scene, topic, 3)
-    real = application._publish
+    monkeypatch.setattr(few, "FEW", most)
+    real = getattr(application, last_step)
 
     def overtaken(*args: Any) -> Any:
         tidied(scene, in_days(3))
         return real(*args)
 
-    monkeypatch.setattr(application, "_publish", overtaken)
+    monkeypatch.setattr(application, last_step, overtaken)
     first = scene.apply(run_id="run-8")["orders"]
     assert not first["published"]
-    assert "replace" in first["not_published"]
-    monkeypatch.setattr(application, "_publish", real)
+    assert said in first["not_published"]
+    monkeypatch.setattr(application, last_step, real)
     assert scene.apply(run_id="run-9")["orders"]["records"] == 3
     assert scene.rows("orders") == source_rows(scene, "orders")
 

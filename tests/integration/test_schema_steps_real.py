@@ -136,7 +136,7 @@ def test_inv_30_what_events_do_not_carry_is_read_again_by_itself(followed: Follo
             followed.apply(f"stop-{table}", table)
     found = diagnose(observe(followed.base, watch=0))
     assert found.code == "TABLE_NEEDS_REREAD"
-    assert len([name for name in found.evidence if "stopped at" in name]) == len(REREAD)
+    assert len([name for name in found.evidence if " since " in name]) == len(REREAD)
 
     by_policy(followed, approval="never")
     done = followed.apply("run-2")
