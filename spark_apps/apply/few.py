@@ -183,8 +183,9 @@ def _collected(decoded: DataFrame, table: Table, covered: Covered) -> Few | None
     order = ("cdc.log.n AS log_n", "cdc.place.pos AS pos", "cdc.place.row AS row")
     values = (*_flat("key", table.key_columns), *_flat("after", table.mirrored))
     records = decoded.selectExpr(*meta, *order, f"{_TROUBLE} AS trouble", *values).toArrow()
-    order_by = [(name, "ascending") for name in _IN_ORDER]
-    records = records.take(pc.sort_indices(records.select(_IN_ORDER), order_by, null_placement="at_start"))
+    # what has no such number stands before what has
+    places = pa.table([pc.fill_null(records.column(name), -1) for name in _IN_ORDER], _IN_ORDER)
+    records = records.take(pc.sort_indices(places, [(name, "ascending") for name in _IN_ORDER]))
     ops: list[str] = records.column("op").to_pylist()
     usual = all(op in _USUAL for op in ops) and not pc.any(records.column("trouble")).as_py()
     if not usual or any(records.column("snapshot").to_pylist()):
