@@ -38,7 +38,7 @@ _ENDS_WITH_ITS_GUARD: Final = ("setpriv", "--pdeathsig", "KILL")
 SETTINGS: Final[dict[str, str]] = {
     "wal_level": "logical",
     "max_wal_senders": "20",
-    "max_replication_slots": "20",
+    "max_replication_slots": "60",
     "max_connections": "120",
     "unix_socket_directories": "''",
     "shared_buffers": "128MB",
