@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from airflow_cdc.core.secrets import mask_text
 
 _SHOWN = 400
@@ -10,6 +12,11 @@ _SHOWN = 400
 def shorten(text: str, limit: int = _SHOWN) -> str:
     """The first `limit` characters at most."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def first_named(rows: Iterable[tuple[Sequence[str], str]], text: str, otherwise: str) -> str:
+    """Words → what to say: that of the first row of which a word stands in the text."""
+    return next((said for words, said in rows if any(word in text for word in words)), otherwise)
 
 
 def trace_excerpt(trace: str, limit: int = 800) -> str:

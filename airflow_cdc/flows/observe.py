@@ -41,10 +41,6 @@ T = TypeVar("T")
 # a connector that is only slow produces or commits something well within this time
 WATCH_SECONDS = 12.0
 _AT_ONCE = 8  # so that hanging parts leave room for those that are asked later
-_TOPIC_SETTINGS = (
-    *("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms"),
-    *("kind", "bindings", "consumers"),
-)
 
 
 def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None) -> Observation:
@@ -161,12 +157,7 @@ def _capture(facts: ConnectorFacts) -> Capture:
 def _transport(run: Run, connector: ConnectorFacts) -> TransportFacts:
     topics = {table: _capture(connector).topic_of(table) for table in run.pipeline.source.tables}
     states = run.clients.transport.topic_states(sorted(set(topics.values())))
-    return TransportFacts(states, topics, _configs(run, tuple(states)))
-
-
-def _configs(run: Run, topics: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    configs = run.clients.transport.topic_configs(topics)
-    return {topic: {key: values[key] for key in _TOPIC_SETTINGS if key in values} for topic, values in configs.items()}
+    return TransportFacts(states, topics, run.clients.transport.topic_configs(tuple(states)))
 
 
 def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.apply.record import RAW_ARROW, RAW_SCHEMA
 from airflow_cdc.transports.rabbitmq.stream import read
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 # a task reads at most so many messages
 SPLIT_AT: Final = 20_000
 _PER_BATCH: Final = 1_000
-_ARROW: Final = pa.schema(
-    {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "key": pa.binary(), "value": pa.binary()}
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class _Reader:
         for record in read(self.endpoint, queue, start, stop):
             rows.append({"topic": topic, "partition": 0, "offset": record.offset, "key": None, "value": record.value})
             if len(rows) == _PER_BATCH:
-                yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+                yield pa.RecordBatch.from_pylist(rows, schema=RAW_ARROW)
                 rows = []
         if rows:
-            yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+            yield pa.RecordBatch.from_pylist(rows, schema=RAW_ARROW)

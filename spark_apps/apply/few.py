@@ -22,8 +22,8 @@ from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import is_behind
 from airflow_cdc.spark_apps.apply.batch import Result, applied_after, check_counted, judged, result_of
 from airflow_cdc.spark_apps.apply.counts import Counts, read_change
-from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, TOMBSTONE, UPDATE
-from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, RAW_ARROW, TOMBSTONE, UPDATE
+from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.ports import DecodesFew, SmallCommit
 from airflow_cdc.spark_apps.types import sink_type
@@ -43,11 +43,7 @@ log = logging.getLogger("airflow_cdc.apply")
 # More records or bytes than this are worth Spark's plans.
 FEW: Final = 5_000
 MOST_BYTES: Final = 16 << 20
-SETTINGS: Final[Mapping[str, str]] = {
-    **SMALL_BATCH,
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+SETTINGS: Final[Mapping[str, str]] = SMALL_BATCH | INTERPRETED
 # (partition, op, its place in the log, whether a converter may have replaced NULLs) of a record
 Change = tuple[int, str, "LastChange | None", bool]
 _USUAL = (CREATE, UPDATE, DELETE, TOMBSTONE)
@@ -146,16 +142,6 @@ def _arrow_type(text: str) -> pa.DataType:
     return _ARROW[text]
 
 
-# record.RAW_SCHEMA
-_RAW: Final = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
 _ARROW: Final[Mapping[str, pa.DataType]] = {
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -171,8 +157,9 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
 
 def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> DataFrame:
     rows = [(start.topic, one.partition, one.offset, one.key, one.value) for one in records]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in _RAW)
-    raw = pa.Table.from_arrays([pa.array(each, one.type) for each, one in zip(columns, _RAW, strict=True)], schema=_RAW)
+    columns = zip(*rows, strict=True) if rows else ([] for _ in RAW_ARROW)
+    arrays = [pa.array(each, one.type) for each, one in zip(columns, RAW_ARROW, strict=True)]
+    raw = pa.Table.from_arrays(arrays, schema=RAW_ARROW)
     session = sibling(ctx.spark, SETTINGS)
     return ctx.events.decode(session.createDataFrame(raw), start.decoded_as, ("after",))
 

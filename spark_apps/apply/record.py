@@ -23,12 +23,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as fn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 RAW_SCHEMA = "topic string, partition int, offset bigint, key binary, value binary"
+RAW_ARROW = pa.schema(
+    {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "key": pa.binary(), "value": pa.binary()}
+)
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE = "c", "u", "d", "r", "t", "tombstone"
 OPS = (CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE)

@@ -40,6 +40,8 @@ LOCAL = {
 
 # A batch of changes is small and its plan is known: re-planning after each Spark stage costs more than it saves.
 SMALL_BATCH = {"spark.sql.adaptive.enabled": "false"}
+# Compiling code for a plan costs more than interpreting it for few rows.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def build_session(

@@ -19,11 +19,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from airflow_cdc.spark_apps.driver.session import INTERPRETED
 from tests.adversary.known import KNOWN
 from tests.adversary.result import Result
 from tests.adversary.schema import SWITCHES
 from tests.adversary.story import run_crowd, run_seed
-from tests.adversary.world import INTERPRETED, Servers, servers
+from tests.adversary.world import Servers, servers
 
 FOLDER = Path("build/adversary")
 CONSOLE = Console(width=160)
@@ -40,6 +41,7 @@ def main() -> int:
     results: list[Result] = []
     for talker in ("httpx", "kafka", "py4j"):  # a line for each request: a tenth of the driver's time
         logging.getLogger(talker).setLevel(logging.WARNING)
+    # every table of a crowd has columns of its own, so that code would be compiled for each to run a few times
     spark = INTERPRETED if asked.together > 1 else {}
     with servers(FOLDER.absolute() / f"world-{int(time.time())}", asked.stack, spark) as running:
         until = time.monotonic() + asked.minutes * 60

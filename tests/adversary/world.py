@@ -55,8 +55,6 @@ LOAD_MODE = "ALLOW_INVALID_DATES,ERROR_FOR_DIVISION_BY_ZERO"
 DRAIN_SECONDS = 60.0
 OPTIONS = {"reach_seconds": 60, "resume_seconds": 120}
 FULL_RATE = 600
-# every table of a crowd has columns of its own, and compiling code for each costs more than running it a few times
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 Facts = dict[str, Any]
 
 

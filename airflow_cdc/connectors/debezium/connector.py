@@ -26,7 +26,6 @@ from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
 
 # topic settings that a diagnosis examines
-TOPIC_SETTINGS = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 _OWN_OFFSETS = "offsets.storage.topic"
 # the default port of a connector that sets none
 _PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
@@ -56,8 +55,7 @@ class OwnTopics:
         state = topics.topic_states([topic]).get(topic)
         if state is None:
             return HistoryFacts(topic)
-        config = topics.topic_configs([topic]).get(topic, {})
-        known = HistoryFacts(topic, state, config={key: config[key] for key in TOPIC_SETTINGS if key in config})
+        known = HistoryFacts(topic, state, config=topics.topic_configs([topic]).get(topic, {}))
         if len(state.partitions) > 1:  # without an order nothing can be compared
             return replace(known, records=sum(end - begin for begin, end in state.partitions.values()))
         records = topics.history_records(topic)

@@ -32,7 +32,7 @@ class Transport(Client, Protocol):
         ...
 
     def topic_configs(self, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """Topic → its settings."""
+        """Topic → those of its settings that a diagnosis needs."""
         ...
 
     def topic_names(self) -> Sequence[str]:

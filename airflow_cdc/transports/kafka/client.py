@@ -22,6 +22,8 @@ __all__ = ["KafkaEndpoint", "KafkaTransport"]
 _NO_ID: Final = uuid.UUID(int=0)
 _MISSING: Final = 3  # UNKNOWN_TOPIC_OR_PARTITION
 _ATTEMPTS: Final = 3
+# of a topic: which of its records stay, and for how long
+_SETTINGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes", "delete.retention.ms")
 
 
 class KafkaTransport:
@@ -89,7 +91,7 @@ class KafkaTransport:
         return offsets
 
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """Topic → its settings, for existing topics. Raises TransportError."""
+        """Topic → those of its settings that say which records stay, for existing topics. Raises TransportError."""
         from kafka.admin import ConfigResource, ConfigResourceType
 
         wanted = sorted(set(names))
@@ -99,7 +101,10 @@ class KafkaTransport:
         with admin(self.endpoint) as client, explaining(self.where, "read the topics' settings"):
             described = client.describe_configs(resources, config_filter="all")
         topics: Mapping[str, Mapping[str, Any]] = next(iter(described.values()), {})
-        return {name: {key: str(entry["value"]) for key, entry in values.items()} for name, values in topics.items()}
+        return {
+            name: {key: str(values[key]["value"]) for key in _SETTINGS if key in values}
+            for name, values in topics.items()
+        }
 
     def topic_names(self) -> list[str]:
         """All topics that the user may see. Raises TransportError."""

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, TransportError
+from airflow_cdc.core.text import first_named
 
 _CHECK_BOOTSTRAP: Final = (
     "Check bootstrap.servers, the login and the security settings, and that a broker answers there."
@@ -292,5 +293,5 @@ _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
 
 def _explain(error: Exception, where: str, doing: str, heard: str = "") -> TransportError:
     reason = heard or str(error).strip() or type(error).__name__
-    todo = next((todo for words, todo in _TODOS if any(word in reason for word in words)), _CHECK_BOOTSTRAP)
+    todo = first_named(_TODOS, reason, _CHECK_BOOTSTRAP)
     return TransportError(f"could not {doing}: {reason[:300]}", where=where, todo=todo)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -61,7 +62,7 @@ class Management:
     @contextmanager
     def _client(self) -> Iterator[httpx.Client]:
         point = self._endpoint
-        verify: Any = point.ca or True
+        verify = ssl.create_default_context(cafile=point.ca) if point.ca else True
         try:
             with httpx.Client(
                 base_url=f"{point.api}/api/", auth=(point.user, point.password), timeout=point.timeout, verify=verify

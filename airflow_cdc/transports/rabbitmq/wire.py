@@ -13,6 +13,7 @@ import pika
 from pika.exceptions import AMQPError
 
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.text import first_named
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 
 _NAME: Final = "airflow-provider-cdc"
@@ -81,7 +82,7 @@ def explaining(where: str, doing: str) -> Iterator[None]:
         yield
     except (AMQPError, OSError) as error:
         reason = _reason(error)
-        todo = next((todo for words, todo in _TODOS if any(word in reason for word in words)), _CHECK)
+        todo = first_named(_TODOS, reason, _CHECK)
         raise TransportError(f"could not {doing}: {reason[:300]}", where=where, todo=todo) from None
 
 

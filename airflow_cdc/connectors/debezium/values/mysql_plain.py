@@ -26,13 +26,12 @@ from airflow_cdc.connectors.debezium.values.mysql import (
     DecodeModes,
 )
 from airflow_cdc.connectors.debezium.values.mysql_charsets import signs_of
+from airflow_cdc.connectors.debezium.values.plain import Convert, whole, within
 from airflow_cdc.decisions.apply.plain import NotPlainError
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, TEXTS, words_of
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Column
-
-Convert = Callable[[Any], Any]
 
 _WIDE = Context(prec=60)
 _EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -51,22 +50,17 @@ def _checked(wanted: bool) -> None:
         raise NotPlainError
 
 
-def _whole(value: Any, low: int, high: int) -> int:
-    _checked(type(value) is int and low <= value <= high)
-    return int(value)
-
-
 def _integer(column: Column, modes: DecodeModes) -> Convert | None:
     words = words_of(column)
     if words.data_type == "bigint" and words.unsigned:
         return _unsigned if modes.bigint_unsigned == "long" else _precise(20, 0, modes)
     bits = 64 if words.data_type == "bigint" or (words.data_type == "int" and words.unsigned) else 32
-    return partial(_whole, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1)
+    return partial(whole, bits=bits)
 
 
 def _unsigned(value: Any) -> Decimal:
     """A value from 2^63 on arrives as a negative number."""
-    number = _whole(value, -(2**63), 2**63 - 1)
+    number = whole(value)
     return Decimal(number if number >= 0 else number + 2**64)
 
 
@@ -118,7 +112,7 @@ def _boolean(value: Any) -> int:
 
 
 def _date(_: Column, modes: DecodeModes) -> Convert | None:
-    return None if modes.time == "isostring" else partial(_whole, low=FIRST_DAY, high=LAST_DAY)
+    return None if modes.time == "isostring" else partial(within, low=FIRST_DAY, high=LAST_DAY)
 
 
 def _datetime(column: Column, modes: DecodeModes) -> Convert | None:
@@ -130,7 +124,7 @@ def _datetime(column: Column, modes: DecodeModes) -> Convert | None:
 
 
 def _micros(value: Any, each: int) -> int:
-    return _whole(value, FIRST_MICROS // each, LAST_MICROS // each) * each
+    return within(value, FIRST_MICROS // each, LAST_MICROS // each) * each
 
 
 def _timestamp(_: Column, __: DecodeModes) -> Convert:
@@ -145,7 +139,7 @@ def _instant(value: Any) -> int:
 
 def _time(_: Column, modes: DecodeModes) -> Convert | None:
     plain = modes.time in {"adaptive_time_microseconds", "microseconds"}
-    return partial(_whole, low=-(2**63), high=2**63 - 1) if plain else None
+    return whole if plain else None
 
 
 def _year(_: Column, __: DecodeModes) -> Convert:
@@ -153,7 +147,7 @@ def _year(_: Column, __: DecodeModes) -> Convert:
 
 
 def _of_year(value: Any) -> int:
-    year = _whole(value, 1900, 2155)
+    year = within(value, 1900, 2155)
     return 0 if year == 1900 else year
 
 

@@ -114,11 +114,16 @@ def _no_constant(_: str) -> float:
     raise NotPlainError
 
 
-def whole(value: Any, bits: int = 64) -> int:
-    """The integer, if it is one of so many bits."""
-    if type(value) is not int or not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+def within(value: Any, low: int, high: int) -> int:
+    """The integer, if it is one of these."""
+    if type(value) is not int or not low <= value <= high:
         raise NotPlainError
     return value
+
+
+def whole(value: Any, bits: int = 64) -> int:
+    """The integer, if it is one of so many bits."""
+    return within(value, -(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def number_in(text: str) -> int:
