@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -161,18 +162,19 @@ def begins(session: Session, file: str) -> Domains | None:
 def hole(session: Session, files: Sequence[BinlogFile], stored: Domains) -> MariaDbSpans:
     """Transactions between the end of the file that a reader at `stored` continues in and the beginning of the next.
 
-    A server that reads its log for a connector passes over them without an error.
+    A server that reads its log for a connector passes over them without an error. Each file begins where those before it
+    end, so the file is found by halving: a server may hold thousands.
     """
-    after: Domains | None = None
-    for file in reversed(files):
+
+    def is_later(file: BinlogFile) -> bool:
         start = begins(session, file.name)
-        if start is None:
-            break
-        if start.issubset(stored):
-            ends = None if after is None else _ends(session, file)
-            return MariaDbSpans() if after is None or ends is None else after - (ends | stored)
-        after = start
-    return MariaDbSpans()
+        return start is None or not start.issubset(stored)
+
+    later = bisect_left(files, True, key=is_later)
+    if later in (0, len(files)):
+        return MariaDbSpans()
+    after, ends = begins(session, files[later].name), _ends(session, files[later - 1])
+    return MariaDbSpans() if after is None or ends is None else after - (ends | stored)
 
 
 def _ends(session: Session, file: BinlogFile) -> Domains | None:
