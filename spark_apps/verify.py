@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.verify")
 
+# Reads rows into the stages of some tables that events could not bring; returns the tables that had such rows.
+PutRight = Callable[[Collection[str]], Collection[str]]
+
 AGAIN = "Main is as it was; clear the task verify to verify again."
 RESUME_SECONDS = 1800.0
 CATCH_UPS = 5
@@ -201,30 +204,28 @@ def compare_passes(
     options: Mapping[str, Any],
     caveats: Callable[[Run, Outcome], tuple[str, ...]],
     *,
-    put_right: Callable[[], bool] = lambda: False,
+    put_right: PutRight = lambda _tables: (),
 ) -> list[Outcome]:
-    """Compare; where something differs, catch up and compare once more before reporting it.
+    """Compare; the tables that are not MATCH catch up and are compared once more before that is reported.
 
-    `caveats` returns the reasons why a table cannot be MATCH whatever its rows are; `put_right` reads rows into the
-    stages that catching up could not apply, and returns whether there were any. Options: `passes`, and `reach_seconds`:
-    how long the connector may stand still while we wait for it (default: the policy's `standstill`).
+    `caveats` returns the reasons why a table cannot be MATCH whatever its rows are. Options: `passes`, and
+    `reach_seconds`: how long the connector may stand still while we wait for it (default: the policy's `standstill`).
     """
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
-    outcomes: list[Outcome] = []
+    outcomes, left = dict[str, Outcome](), list(task.definitions)
     for number in range(1, int(options.get("passes", PASSES)) + 1):
-        outcomes = _compared(run, spark, task, timeout, put_right)
-        for outcome in outcomes:
+        for outcome in _compared(run, spark, task.of(left), timeout, put_right):
             _wait_for_xa(run, outcome)
             outcome.add_caveats(*caveats(run, outcome))
             log.info("pass %d: %s", number, summary(outcome))
-        if all(outcome.verdict is Verdict.MATCH for outcome in outcomes):
+            outcomes[outcome.subject.table.full_name] = outcome
+        left = [name for name in left if outcomes[name].verdict is not Verdict.MATCH]
+        if not left:
             break
-    return outcomes
+    return [outcomes[name] for name in task.definitions]
 
 
-def _compared(
-    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
-) -> list[Outcome]:
+def _compared(run: Run, spark: SparkSession, task: Task, timeout: float, put_right: PutRight) -> list[Outcome]:
     """Catch the stages up, and compare some tables at a time."""
     reader = task.systems.reader
     reached, subjects = _caught_up(run, spark, task, timeout, put_right)
@@ -244,7 +245,7 @@ def _compared(
 
 
 def _compared_in_old_views(
-    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
+    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: PutRight
 ) -> list[Outcome]:
     """Compare with views that are opened before the stages catch up once more.
 
@@ -266,18 +267,22 @@ def _compared_in_old_views(
 
 
 def _caught_up(
-    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: Callable[[], bool]
+    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: PutRight
 ) -> tuple[Reached, list[Subject]]:
-    """Catch up, and again past any rows re-read meanwhile, so that no row is newer than the compared ends.
+    """Catch up; tables with rows that were re-read meanwhile once more, so that no row is newer than the compared ends.
 
-    After CATCH_UPS rounds nothing is re-read any more: the last dead letters remain as a caveat.
+    After CATCH_UPS rounds nothing is re-read any more: the last dead letters remain as a caveat. Returns what was
+    reached last, which no subject is beyond.
     """
-    for left in reversed(range(CATCH_UPS)):
-        reached, states = reach(run, task, timeout)
-        subjects = catch_up(run, spark, task, reached, states, timeout=timeout)
-        if not left or not put_right():
+    subjects, left = dict[str, Subject](), list(task.definitions)
+    for round_ in reversed(range(CATCH_UPS)):
+        reached, caught = catch_up(run, spark, task.of(left), timeout=timeout)
+        subjects |= {subject.table.full_name: subject for subject in caught}
+        again = put_right(left) if round_ else ()
+        left = [name for name in left if name in again]
+        if not left:
             break
-    return reached, subjects
+    return reached, [subjects[name] for name in task.definitions]
 
 
 def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, Mapping[str, TopicState]]:
@@ -289,33 +294,25 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, Mapping[str, T
     return Reached(position, ends), states
 
 
-def catch_up(
-    run: Run,
-    spark: SparkSession,
-    task: Task,
-    reached: Reached,
-    states: Mapping[str, TopicState],
-    *,
-    timeout: float,
-) -> list[Subject]:
-    """Apply everything up to `reached` to the stages; the resulting snapshots are compared.
+def catch_up(run: Run, spark: SparkSession, task: Task, *, timeout: float) -> tuple[Reached, list[Subject]]:
+    """Apply everything up to a position taken now to the stages; the resulting snapshots are compared.
 
-    A batch that ends inside a range that the connector repeats must not be compared: we continue past it (INV 18).
+    A batch that ends inside a range that the connector repeats must not be compared: its table continues past it
+    (INV 18). Returns what was reached last.
     """
-    targets = _targets(run, task)
-    context = apply_context(run, spark, task, states)
-    results = apply_batch(context, targets, reached.ends)
-    for _ in range(CATCH_UPS):
-        if not any(result["behind"] for result in results.values()):
-            break
-        reached, states = reach(run, task, timeout)
+    left, subjects = _targets(run, task), dict[str, Subject]()
+    for _ in range(1 + CATCH_UPS):
+        reached, states = reach(run, task.of([target.table.full_name for target in left]), timeout)
         context = apply_context(run, spark, task, states)
-        results = apply_batch(context, targets, reached.ends)
-    for table, result in results.items():
-        log.info("%s: caught up by %d records in %.1f s", table, result["records"], result["seconds"])
-    return [
-        _subject(context, task, target, result=results[target.table.full_name], reached=reached) for target in targets
-    ]
+        results = apply_batch(context, left, reached.ends)
+        for target in left:
+            name, result = target.table.full_name, results[target.table.full_name]
+            subjects[name] = _subject(context, task, target, result=result, reached=reached)
+            log.info("%s: caught up by %d records in %.1f s", name, result["records"], result["seconds"])
+        left = [target for target in left if results[target.table.full_name]["behind"]]
+        if not left:
+            break
+    return reached, [subjects[name] for name in task.definitions]
 
 
 def _targets(run: Run, task: Task) -> list[ApplyTarget[Stage]]:
@@ -379,24 +376,23 @@ class LettersAgain:
     tried: set[Place] = field(default_factory=set)
     right: set[Place] = field(default_factory=set)
 
-    def put_right(self) -> bool:
-        """Read the keys of the letters that arrived since the last call; returns whether there were any.
+    def put_right(self, tables: Collection[str]) -> Collection[str]:
+        """Read the keys of these tables' letters that arrived since the last call; returns the tables of such letters.
 
         Not while a prepared XA transaction is open: no later event would correct the rows read now.
         """
-        fresh = [letter for letter in self._letters() if letter.place not in self.tried]
+        fresh = [letter for letter in self._letters() if letter.table in tables and letter.place not in self.tried]
         if not fresh or xa_open(self.run):
-            return False
+            return ()
         self.tried |= {letter.place for letter in fresh}
-        states = self.run.clients.transport.topic_states(
-            self.task.systems.events.routing.topics_about(self.task.definitions)
-        )
-        context = apply_context(self.run, self.spark, self.task, states)
-        for target in _targets(self.run, self.task):
+        task = self.task.of({letter.table for letter in fresh})
+        states = self.run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
+        context = apply_context(self.run, self.spark, task, states)
+        for target in _targets(self.run, task):
             mine = [letter for letter in fresh if letter.table == target.table.full_name]
             start = start_of(context, target.table, target.stage.identifier, {})
-            self.right |= {letter.place for letter in replay(context, target, start, mine, self.task.systems.reader)}
-        return True
+            self.right |= {letter.place for letter in replay(context, target, start, mine, task.systems.reader)}
+        return task.definitions.keys()
 
     def caveats(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
         """Events of the table that were never applied and whose rows were not read again since."""

@@ -1,18 +1,21 @@
 """The events of a table with a key since the compared ends, in parts that a driver can hold (INV 24).
 
 A few events are read into memory at once. Beyond EVENTS_AT_ONCE, Spark decodes them once and spills them to disk,
-partitioned by a hash of the key, and the driver reads one part after the other. All events of a key are in one part.
+partitioned by a hash of the key, and the driver reads one part after the other in one pass. All events of a key are in
+one part.
 """
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from pyspark import StorageLevel
@@ -41,7 +44,7 @@ from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, Row
 
 # How many events a driver holds at a time, about 4 kB each.
 EVENTS_AT_ONCE = 100_000
@@ -138,6 +141,45 @@ class _Held:
         yield self.flight
 
 
+class InParts:
+    """The rows of a frame, read part after part in one pass; partition n of the frame holds the rows of part n.
+
+    `at`: where a row has its part; rows with NULL there are left out. Asked for a lower part than before, it begins a
+    new pass. A filter for each part would scan all rows once for each.
+    """
+
+    def __init__(self, frame: DataFrame, at: int) -> None:
+        self.frame, self.at = frame, at
+        self._parts: Iterator[tuple[int, Iterator[Row]]] = iter(())
+        self._rows: list[Row] = []
+        self._number = self._next = -1
+
+    def of(self, number: int) -> list[Row]:
+        """The rows of a part. They are held until another part is asked for."""
+        if number == self._number:
+            return self._rows
+        self._rows = []  # before more rows are read
+        if number < self._number or self._number < 0:
+            self._begin()
+        while self._next < number:
+            self._advance()
+        self._number = number
+        if self._next == number:
+            self._rows = list(self._group)
+        return self._rows
+
+    def _begin(self) -> None:
+        rows = self.frame.toLocalIterator()
+        self._parts = groupby((row for row in rows if row[self.at] is not None), itemgetter(self.at))
+        self._next = -1
+
+    def _advance(self) -> None:
+        before = self._next
+        self._next, self._group = next(self._parts, (sys.maxsize, iter(())))
+        if self._next <= before:  # a part would be judged without some of its events
+            raise RuntimeError(f"part {self._next} of the events in flight follows part {before}")
+
+
 class _Spilled:
     """Events on disk, in parts by a hash of the key; deleted when `stack` closes."""
 
@@ -149,7 +191,8 @@ class _Spilled:
         self.passed = topic.log.covered(position)
         self.earlier = read_earlier(self.session, topic, self.start, stop, position)
         self.events = self._kept(self._cut(stop))
-        self.rows: dict[Part, DataFrame] = {}
+        self.parted, self.rows = InParts(self.events, -2), dict[Part, InParts]()
+        self.without = self.events.where(f"{quote_ident(_PART)} IS NULL").collect()
 
     def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:
         """See Flights."""
@@ -158,7 +201,7 @@ class _Spilled:
 
     def _flight(self, number: int, only: Collection[str] | None) -> Flight:
         """One part. Events without a readable key are in every flight, because they may concern any key."""
-        rows = self.events.where(f"{quote_ident(_PART)} = {number} OR {quote_ident(_PART)} IS NULL").collect()
+        rows = [*self.without, *self.parted.of(number)]
         often = [row for row in rows if row[-1] > EVENTS_OF_KEY]
         hot = {row[KEY] for row in often if row[KEY] is not None and row[FACTS]["other_table"] is None}
         wanted = rows if only is None else [row for row in rows if row[1] is None or row[1] in only]
@@ -169,9 +212,9 @@ class _Spilled:
     def sink_rows(self, number: int, keys: Collection[str], part: Part) -> Rows:
         """The sink's rows under these keys of one flight."""
         if part not in self.rows:
-            self.rows[part] = self._kept(self._joined(part))
+            self.rows[part] = InParts(self._kept(self._joined(part)), 0)
         by_key = defaultdict(list)
-        for _, key, *image in self.rows[part].where(f"{quote_ident(_PART)} = {number}").collect():
+        for _, key, *image in self.rows[part].of(number):
             if key in keys:
                 by_key[key].append(tuple(image))
         return dict(by_key)
@@ -180,19 +223,24 @@ class _Spilled:
         """The events with their part; at most EVENTS_OF_KEY + 1 of each key, and as many of those without a key."""
         ranges = {p: (self.start.get(p, 0), end) for p, end in stop.items()}
         rows, key, facts = event_rows(self.session, self.topic, ranges), fn.col(quote_ident(KEY)), quote_ident(FACTS)
-        part = fn.when(key.isNotNull(), fn.pmod(fn.xxhash64(key), fn.lit(self.parts)))
-        order = Window.partitionBy(quote_ident(_PART), key).orderBy(*(f"{facts}.{name}" for name in IN_TOPIC))
-        numbered = rows.withColumn(_PART, part).repartition(quote_ident(_PART))
+        order = Window.partitionBy(key).orderBy(*(f"{facts}.{name}" for name in IN_TOPIC))
+        numbered = self._in_parts(rows.withColumn(_PART, self._part(key)), key)
         numbered = numbered.withColumn(_NUMBER, fn.row_number().over(order))
         return numbered.where(f"{quote_ident(_NUMBER)} <= {EVENTS_OF_KEY + 1}")
 
     def _joined(self, part: Part) -> DataFrame:
         """The flight's number and the sink's row, for all sink rows under the events' keys, in one scan of the sink."""
-        asked = self.events.where(f"{quote_ident(KEY)} IS NOT NULL").select(quote_ident(KEY), quote_ident(_PART))
+        asked = self.events.where(f"{quote_ident(KEY)} IS NOT NULL").select(quote_ident(KEY)).distinct()
         sink = self.subject.sink.in_session(self.session).images_frame(self.subject.table, part)
-        joined = sink.join(asked.distinct(), fn.col("key_text") == fn.col(quote_ident(KEY)))
-        rows = joined.select(quote_ident(_PART), *(quote_ident(name) for name in sink.columns))
-        return rows.repartition(quote_ident(_PART)).sortWithinPartitions(quote_ident(_PART))
+        joined, key = sink.join(asked, fn.col("key_text") == fn.col(quote_ident(KEY))), fn.col("key_text")
+        return self._in_parts(joined.select(self._part(key), *(quote_ident(name) for name in sink.columns)), key)
+
+    def _part(self, key: Column) -> Column:
+        """The part of a key, NULL if the key is: the partition that `_in_parts` gives it."""
+        return fn.when(key.isNotNull(), fn.pmod(fn.hash(key), fn.lit(self.parts)))
+
+    def _in_parts(self, rows: DataFrame, key: Column) -> DataFrame:
+        return rows.repartition(self.parts, key)
 
     def _kept(self, frame: DataFrame) -> DataFrame:
         """Persist on disk, not in memory, until the stack closes."""

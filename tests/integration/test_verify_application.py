@@ -17,6 +17,7 @@ from airflow_cdc.flows.publish import publish
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.adapters import kafka
+from airflow_cdc.spark_apps.apply import batch
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration import apply_support
@@ -67,32 +68,56 @@ class FakeTransport:
 
 @pytest.fixture
 def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Scene]]:
-    """A recovery of `orders` whose stage is read and whose connector is resumed; changes wait in the topic."""
+    """A recovery of `orders` whose stage is read and whose connector is resumed; changes wait in the topic.
 
-    def make(ddl: str = ORDERS) -> tuple[Any, Scene]:
-        rig.run(ddl, FILL)
-        table = rig.table("orders")
-        topic = apply_support.Topic(table)
-        transport = FakeTransport({topic.name: topic})
-        run = rig.recovery_run(["orders"], tmp_path, FakeConnect(rig), transport)
+    `others`: DDL of more tables, whose topics stay empty.
+    """
+
+    def make(ddl: str = ORDERS, *others: str) -> tuple[Any, Scene]:
+        rig.run(ddl, FILL, *others)
+        tables = [rig.table(text.split()[2]) for text in (ddl, *others)]
+        topics = {topic.name: topic for topic in map(apply_support.Topic, tables)}
+        transport = FakeTransport(topics)
+        run = rig.recovery_run([table.name for table in tables], tmp_path, FakeConnect(rig), transport)
         run.clients.control.acquire(run.run_id, 600)
-        epoch = run.clients.control.open_recovery(run.run_id, tables=[table.full_name])
+        epoch = run.clients.control.open_recovery(run.run_id, tables=[table.full_name for table in tables])
         taken = rig.source.watermark()
-        fence = {topic.name: TopicOffsets(topic.id, {0: 0})}
-        reading = replace(rig.reading(table, taken, f"recov_{epoch}_1"))
-        stamp = replace(reading.stamp, epoch=epoch, offsets=fence)
-        head = application_read(rig, replace(reading, stamp=stamp))
+        fence = {topic.name: TopicOffsets(topic.id, {0: 0}) for topic in topics.values()}
+        stages = {}
+        for table in tables:
+            reading = rig.reading(table, taken, f"recov_{epoch}_1")
+            reading = replace(reading, stamp=replace(reading.stamp, epoch=epoch, offsets=fence))
+            stages[table.full_name] = reading.stage, application_read(rig, reading)
         run.clients.control.patch_recovery(
             run.run_id,
             watermark=taken.to_json(),
             fence=fence_to_json(fence),
-            stages={table.full_name: {"label": reading.stage.label, "rows": 1000, "snapshot_id": head}},
+            stages={
+                name: {"label": stage.label, "rows": 1000, "snapshot_id": head}
+                for name, (stage, head) in stages.items()
+            },
             resumed_at="2026-11-21T10:00:00+00:00",
         )
-        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges: reader(topic)(spark, ranges))
-        return run, Scene(rig, table, reading.stage, head, topic, taken)
+        read = reader(*topics.values())
+        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges: read(spark, ranges))
+        orders = tables[0]
+        stage, head = stages[orders.full_name]
+        return run, Scene(rig, orders, stage, head, next(iter(topics.values())), taken)
 
     return make
+
+
+@pytest.fixture
+def applied(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The tables that each batch of verify brings up to date."""
+    batches: list[list[str]] = []
+
+    def apply_batch(context: Any, targets: list[Any], *args: Any) -> Any:
+        batches.append([target.table.name for target in targets])
+        return batch.apply_batch(context, targets, *args)
+
+    monkeypatch.setattr(application, "apply_batch", apply_batch)
+    return batches
 
 
 def application_read(rig: Rig, reading: Any) -> int:
@@ -151,6 +176,34 @@ def test_inv_31_letters_of_the_catch_up_are_read_again_and_keep_no_recovery_open
     rows = {row["id"]: row for row in made.rig.lake.read_arrow(made.rig.schema, "orders").to_pylist()}
     assert [rows[number]["name"] for number in (10, 2000)] == ["\N{HORIZONTAL BAR}"] * 2
     assert rows[11]["qty"] == 50
+
+
+OTHER = ORDERS.replace("orders", "others")
+
+
+def test_inv_31_only_the_table_with_such_letters_catches_up_again(
+    recovered: Callable[..., tuple[Any, Scene]], applied: list[list[str]]
+) -> None:
+    run, made = recovered(SJIS, OTHER)
+    made.source("REPLACE INTO orders VALUES (10, _sjis X'815C', 1, NULL)")
+    made.events.update(order(10), id=10, name="\N{EM DASH}", qty=1, doc=None)
+    assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
+    assert applied == [["orders", "others"], ["orders"]]
+
+
+def test_only_the_table_that_differs_is_compared_once_more(
+    recovered: Callable[..., tuple[Any, Scene]], applied: list[list[str]]
+) -> None:
+    run, made = recovered(ORDERS, OTHER)
+    made.sink("UPDATE {} SET qty = 77 WHERE id = 400")
+    with pytest.raises(VerificationError, match=r"orders is MISMATCH .*different: 400"):
+        application.verify(run, made.rig.spark, {})
+    assert applied == [["orders", "others"], ["orders"]]
+    verified = run.clients.control.state()["recovery"]["verified"]
+    assert {name.split(".")[1]: told["verdict"] for name, told in verified.items()} == {
+        "orders": "MISMATCH",
+        "others": "MATCH",
+    }
 
 
 def test_inv_31_a_record_that_cannot_be_read_again_is_told_with_its_reason(

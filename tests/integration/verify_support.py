@@ -105,13 +105,14 @@ def settings_for(table: Table) -> Any:
     return apply_support.settings(database__include__list=table.schema)
 
 
-def reader(events: apply_support.Topic) -> Callable[[SparkSession, Ranges], DataFrame]:
-    """Records of the topic in memory, as Kafka would give them."""
+def reader(*topics: apply_support.Topic) -> Callable[[SparkSession, Ranges], DataFrame]:
+    """Records of the topics in memory, as Kafka would give them."""
 
     def read(spark: SparkSession, ranges: Ranges) -> DataFrame:
-        wanted = ranges.get(events.name, {})
         rows = [
             (events.name, p, o, None if k is None else bytearray(k), None if v is None else bytearray(v))
+            for events in topics
+            for wanted in [ranges.get(events.name, {})]
             for p, o, k, v in list(events.records)
             if p in wanted and wanted[p][0] <= o < wanted[p][1]
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,7 +10,10 @@ from typing import Any, cast
 import pytest
 
 from airflow_cdc.core.dead_letter import DeadLetter
+from airflow_cdc.decisions.compare.part import WHOLE
+from airflow_cdc.decisions.compare.verdict import Tally
 from airflow_cdc.spark_apps import verify
+from airflow_cdc.spark_apps.compare.scan import Outcome
 
 TABLE = "shop.orders"
 
@@ -18,25 +22,99 @@ def letter(offset: int, table: str = TABLE) -> DeadLetter:
     return DeadLetter("p.shop.orders", "t1", 0, offset, b"k", b"v", table, "a reason", 1, datetime.now(UTC))
 
 
+def task_of(*tables: str) -> verify.Task:
+    return verify.Task(1, cast("Any", None), {}, {name: cast("Any", named(name)) for name in tables}, cast("Any", None))
+
+
+def named(table: str) -> Any:
+    return SimpleNamespace(full_name=table, table=SimpleNamespace(full_name=table))
+
+
+def caught_up(task: verify.Task, put_right: verify.PutRight) -> tuple[Any, list[Any]]:
+    return verify._caught_up(cast("Any", None), cast("Any", None), task, 1.0, put_right)
+
+
 @pytest.mark.parametrize("coming", [0, 2, 100])
 def test_inv_31_letters_that_keep_coming_do_not_keep_verify_from_ending(
     coming: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is read again after the last time that the stages catch up: what is compared would be older than it."""
-    steps: list[str] = []
-    left = iter(range(coming))
-    monkeypatch.setattr(verify, "reach", lambda *_: ("reached", {}))
-    monkeypatch.setattr(verify, "catch_up", lambda *_, **__: steps.append("catch up"))
+    """Nothing is read again after the last time that the stages catch up: what is compared would be older than it.
 
-    def put_right() -> bool:
-        steps.append("read again")
-        return next(left, None) is not None
+    Only the tables whose rows were read again catch up again.
+    """
+    steps: list[tuple[str, list[str]]] = []
+    left, rounds = iter(range(coming)), iter(range(100))
 
-    verify._caught_up(cast("Any", None), cast("Any", None), cast("Any", None), 1.0, put_right)
+    def catch_up(_run: Any, _spark: Any, task: verify.Task, *, timeout: float) -> Any:
+        steps.append(("catch up", list(task.definitions)))
+        number = next(rounds)
+        return number, [SimpleNamespace(table=named(name), number=number) for name in task.definitions]
+
+    def put_right(tables: Collection[str]) -> Collection[str]:
+        steps.append(("read again", list(tables)))
+        return () if next(left, None) is None else {TABLE}
+
+    monkeypatch.setattr(verify, "catch_up", catch_up)
+    reached, subjects = caught_up(task_of("shop.other", TABLE), put_right)
     times = min(coming + 1, verify.CATCH_UPS)
-    assert steps.count("catch up") == times
-    assert steps.count("read again") == min(times, verify.CATCH_UPS - 1)
-    assert coming < verify.CATCH_UPS or steps[-1] == "catch up"
+    caught = [tables for step, tables in steps if step == "catch up"]
+    assert caught == [["shop.other", TABLE]] + [[TABLE]] * (times - 1)
+    assert len(steps) - len(caught) == min(times, verify.CATCH_UPS - 1)
+    assert coming < verify.CATCH_UPS or steps[-1][0] == "catch up"
+    assert reached == times - 1, "no subject is beyond what was reached"
+    assert [(one.table.full_name, one.number) for one in subjects] == [
+        ("shop.other", 0),
+        (TABLE, times - 1),
+    ]
+
+
+def test_inv_18_only_a_table_inside_a_repeated_range_continues_past_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied: list[list[str]] = []
+
+    def apply_batch(_context: Any, targets: list[Any], ends: int) -> dict[str, dict[str, Any]]:
+        applied.append([target.table.full_name for target in targets])
+        behind = {TABLE: ends < 3}
+        return {name: {"behind": behind.get(name, False), "records": 0, "seconds": 0.0} for name in applied[-1]}
+
+    rounds = iter(range(100))
+    monkeypatch.setattr(verify, "reach", lambda *_: (SimpleNamespace(ends=next(rounds)), {}))
+    monkeypatch.setattr(verify, "apply_context", lambda *_: None)
+    monkeypatch.setattr(verify, "_targets", lambda _run, task: [named(name) for name in task.definitions])
+    monkeypatch.setattr(verify, "apply_batch", apply_batch)
+    monkeypatch.setattr(verify, "_subject", lambda _context, _task, target, *, result, reached: (target, reached.ends))
+    unused = cast("Any", None)
+    caught: Any = verify.catch_up(unused, unused, task_of("shop.other", TABLE), timeout=1.0)
+    reached, subjects = caught
+    assert applied == [["shop.other", TABLE], [TABLE], [TABLE], [TABLE]]
+    assert [ends for _, ends in subjects] == [0, 3]
+    assert reached.ends == 3
+
+
+def test_only_tables_that_differ_are_compared_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that was equal keeps the snapshot that was compared; the order of the outcomes is the task's."""
+    compared: list[list[str]] = []
+    wrong = {TABLE: Tally(different=1)}
+
+    def compare(_run: Any, _spark: Any, task: verify.Task, *_: Any) -> list[Outcome]:
+        compared.append(list(task.definitions))
+        return [outcome(name, wrong.get(name, Tally())) for name in task.definitions]
+
+    def outcome(name: str, tally: Tally) -> Outcome:
+        return Outcome(cast("Any", SimpleNamespace(table=named(name), part=WHOLE)), tally)
+
+    run = cast("Any", SimpleNamespace(pipeline=SimpleNamespace(policy=SimpleNamespace(standstill=1.0))))
+    monkeypatch.setattr(verify, "_compared", compare)
+    monkeypatch.setattr(verify, "_wait_for_xa", lambda *_: None)
+    monkeypatch.setattr(verify, "summary", str)
+    task = task_of("shop.a", TABLE, "shop.z")
+    outcomes = verify.compare_passes(run, cast("Any", None), task, {}, lambda *_: ())
+    assert compared == [["shop.a", TABLE, "shop.z"], [TABLE]]
+    assert [one.subject.table.full_name for one in outcomes] == list(task.definitions)
+    assert [str(one.verdict) for one in outcomes] == ["MATCH", "MISMATCH", "MATCH"]
+    compared.clear()
+    wrong.clear()
+    verify.compare_passes(run, cast("Any", None), task, {}, lambda *_: ())
+    assert compared == [["shop.a", TABLE, "shop.z"]]
 
 
 def test_inv_31_that_they_keep_coming_is_said() -> None:
