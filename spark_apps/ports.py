@@ -157,6 +157,15 @@ class RowReader(SourceLog, Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsFewRows(Protocol):
+    """A RowReader that can read a small table without Spark."""
+
+    def few_rows(self, table: Table, *, at: Watermark, most_rows: int, most_bytes: int) -> pa.Table | None:
+        """All rows in sink types; they may be newer than `at`. None if they are more than that, or only Spark can read them."""
+        ...
+
+
 class Routing(Protocol):
     """Where a connector's events of a table are, and how they are written."""
 
@@ -391,6 +400,15 @@ class StageWriter(Protocol):
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """How many rows a version has; None if that is not cheap to find out."""
+        ...
+
+
+@runtime_checkable
+class HoldsFew(Protocol):
+    """A StageWriter whose small stages can be read into memory without Spark."""
+
+    def few(self, stage: Stage, version: int, *, most_rows: int, most_bytes: int) -> pa.Table | None:
+        """All rows of that version; None if they are more than that, or if that is not known."""
         ...
 
 

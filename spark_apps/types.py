@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
 
 from airflow_cdc.core.types import (
     Array,
@@ -62,4 +65,25 @@ _PLAIN: dict[type[LogicalType], str] = {
     LocalDateTime: "timestamp_ntz",
     Instant: "timestamp",
     Geometry: "struct<srid:int,wkb:binary>",
+}
+
+
+def arrow_type(text: str) -> pa.DataType:
+    """The Arrow type of a Spark SQL type; LookupError for one that is not written without Spark."""
+    if text.startswith("decimal("):
+        precision, scale = text[8:-1].split(",")
+        return pa.decimal128(int(precision), int(scale))
+    return _ARROW[text]
+
+
+_ARROW: Final[Mapping[str, pa.DataType]] = {
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
 }

@@ -52,7 +52,7 @@ from airflow_cdc.spark_apps.compare.scan import (
     open_views,
 )
 from airflow_cdc.spark_apps.compare.tail import Topic
-from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
@@ -353,7 +353,7 @@ def _subject(
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
-        SinkView(context.spark, context.writer.at(context.spark, target.stage, version), version),
+        pinned(context.spark, context.writer, target.stage, version),
         Topic(target.table, name, begins, context.log, context.events, context.read),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.functions import lit
 
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, stored_definition
-from airflow_cdc.sinks.iceberg.snapshots import row_count, stamp_and_summary
+from airflow_cdc.sinks.iceberg.snapshots import row_count, snapshot_at, stamp_and_summary, summary_of
 from airflow_cdc.spark_apps.adapters import iceberg_fit, iceberg_merge, iceberg_schema
 from airflow_cdc.spark_apps.adapters.iceberg_small import IcebergSmallCommit
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.ports import Stage
@@ -123,6 +124,14 @@ class IcebergWriter:
     def version(self, stage: Stage) -> int:
         """See ports.StageWriter."""
         return self._lake.head(*stage.identifier) or stage.base_head
+
+    def few(self, stage: Stage, version: int, *, most_rows: int, most_bytes: int) -> pa.Table | None:
+        """See ports.HoldsFew."""
+        metadata = self._lake.table(*stage.identifier).metadata
+        rows, size = row_count(metadata, version), summary_of(snapshot_at(metadata, version)).get("total-files-size")
+        if rows is None or size is None or rows > most_rows or int(size) > most_bytes:
+            return None
+        return self._lake.read_arrow(*stage.identifier, snapshot_id=version)
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """See ports.StageWriter."""

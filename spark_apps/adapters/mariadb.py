@@ -90,7 +90,7 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     @contextmanager
     def _view(self, table: Table, at: Watermark) -> Iterator[MySqlView]:
         with self._source.session(read_timeout=VIEW_SECONDS) as session:
-            session.run(self._source.init_statement(at), doing="check that this is the watermark's server")
+            session.run(self._init(at), doing="check that this is the watermark's server")
             yield MySqlView(session, table, self._watermark(table, open_view(session), at))
 
     def _watermark(self, table: Table, place: Place, at: Watermark) -> Watermark:

@@ -10,9 +10,13 @@ from airflow_cdc.decisions.compare.leaves import KeyHash
 from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.position import MySqlPosition, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
+from airflow_cdc.spark_apps.adapters.mysql_few import read_few
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
+from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.position import JsonObject, Watermark
     from airflow_cdc.decisions.apply.ddl import Ddl
@@ -42,6 +46,12 @@ class MySqlReader(MySqlRows, MySqlLog):
 
     key_hash = KeyHash.CRC32
     exact_views = False
+
+    def few_rows(self, table: Table, *, at: Watermark, most_rows: int, most_bytes: int) -> pa.Table | None:
+        """See ports.ReadsFewRows."""
+        with self._source.session(read_timeout=VIEW_SECONDS) as session:
+            session.run(self._init(at), doing="check that this is the watermark's server")
+            return read_few(session, table, most_rows=most_rows, most_bytes=most_bytes)
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""

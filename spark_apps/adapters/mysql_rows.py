@@ -35,12 +35,13 @@ class MySqlRows:
 
     def __init__(self, source: BinlogSource[Any]) -> None:
         self._source = source
+        self._last_init = ("", "")
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
         """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
         with closing(self._source.connect()) as connection:
             session = Session(connection, self._source.where)
-            session.run(self._source.init_statement(at), doing="check that this is the watermark's server")
+            session.run(self._init(at), doing="check that this is the watermark's server")
             yield from groups_ahead(lambda low: _chunk_end(session, table, low, rows), after, ahead)
 
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
@@ -79,7 +80,7 @@ class MySqlRows:
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
         """See ports.RowReader."""
-        return open_view(self._source, table, at)
+        return open_view(self._source, table, self._init(at))
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
         """See ports.RowReader."""
@@ -97,7 +98,15 @@ class MySqlRows:
             return {table.full_name: estimate(session, table) for table in tables}
 
     def _options(self, at: Watermark) -> dict[str, str]:
-        return jdbc_options(self._source, self._source.init_statement(at))
+        return jdbc_options(self._source, self._init(at))
+
+    def _init(self, at: Watermark) -> str:
+        """The statement with which a connection proves its server. Making it takes a connection, so the last one is kept."""
+        known, init = self._last_init
+        if known != at.hash:
+            init = self._source.init_statement(at)
+            self._last_init = (at.hash, init)
+        return init
 
 
 def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Key | None:

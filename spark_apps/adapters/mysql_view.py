@@ -105,14 +105,14 @@ def _where(table: Table, keys: Sequence[str]) -> str:
 
 
 @contextmanager
-def open_view(source: BinlogSource[Any], table: Table, at: Watermark) -> Iterator[MySqlView]:
-    """One read view on a connection that proved its server (INV 9); closed at the end of the block.
+def open_view(source: BinlogSource[Any], table: Table, init: str) -> Iterator[MySqlView]:
+    """One read view on a connection that proved its server by `init` (INV 9); closed at the end of the block.
 
     For a table without a key the view's exact position is known, because the table is locked while the view is opened.
     Copies of one row image cannot be told apart, so on a busy image nothing less would ever settle (INV 19).
     """
     with source.session(read_timeout=VIEW_SECONDS) as session:
-        session.run(source.init_statement(at), doing="check that this is the watermark's server")
+        session.run(init, doing="check that this is the watermark's server")
         if not table.keyless:
             _begin(session)
             yield MySqlView(session, table)

@@ -26,7 +26,7 @@ from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, RAW_ARROW, TOMBS
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.ports import DecodesFew, SmallCommit
-from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.spark_apps.types import arrow_type, sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -131,28 +131,8 @@ def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, co
 def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     """Rows as a table of the columns' sink types."""
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
-    arrays = [pa.array(list(each), _arrow_type(sink_type(one))) for one, each in zip(columns, values, strict=True)]
+    arrays = [pa.array(list(each), arrow_type(sink_type(one))) for one, each in zip(columns, values, strict=True)]
     return pa.table(arrays, [column.name for column in columns])
-
-
-def _arrow_type(text: str) -> pa.DataType:
-    if text.startswith("decimal("):
-        precision, scale = text[8:-1].split(",")
-        return pa.decimal128(int(precision), int(scale))
-    return _ARROW[text]
-
-
-_ARROW: Final[Mapping[str, pa.DataType]] = {
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 
 
 def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.table import Table
@@ -12,22 +13,30 @@ from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, read_leaves
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.verdict import Rows
-from airflow_cdc.spark_apps.compare import digest
+from airflow_cdc.spark_apps.compare import digest, few
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.driver.views import view_of
+from airflow_cdc.spark_apps.ports import HoldsFew
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_cdc.core.ports import Stage
+    from airflow_cdc.spark_apps.ports import StageWriter
+
 
 @dataclass(frozen=True, slots=True)
 class SinkView:
-    """A stage pinned to one version: reads ignore whatever is committed later (INV 4)."""
+    """A stage pinned to one version: reads ignore whatever is committed later (INV 4).
+
+    `small`: reads its rows into memory if they are few.
+    """
 
     spark: SparkSession
     relation: str
     version: int
+    small: few.FewRows | None = None
 
     def in_session(self, spark: SparkSession) -> SinkView:
         """The same view in another session of the application."""
@@ -39,6 +48,8 @@ class SinkView:
 
     def leaves(self, table: Table, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
+        if part.whole and self.small and (digests := few.leaves(table, scheme, self.small)) is not None:
+            return digests
         sql = digest.digest_sql(table, scheme, self.relation, part)
         return read_leaves(tuple(row) for row in self.spark.sql(sql).collect())
 
@@ -73,3 +84,11 @@ class SinkView:
             for key, *image in self.spark.sql(sql).collect():
                 found[key].append(tuple(image))
         return dict(found)
+
+
+def pinned(spark: SparkSession, writer: StageWriter, stage: Stage, version: int) -> SinkView:
+    """The stage at this version, of which nothing is read yet."""
+    read = None
+    if isinstance(writer, HoldsFew):
+        read = partial(writer.few, stage, version, most_rows=few.FEW_ROWS, most_bytes=few.FEW_BYTES)
+    return SinkView(spark, writer.at(spark, stage, version), version, read)

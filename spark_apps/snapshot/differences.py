@@ -21,7 +21,7 @@ from airflow_cdc.decisions.compare.verdict import leaf_caveat
 from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
-from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
@@ -49,7 +49,7 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     if table.keyless or not staged:
         return None
     version = writer.readable_version(tools.spark, reading.stage)
-    sink = SinkView(tools.spark, writer.at(tools.spark, reading.stage, version), version)
+    sink = pinned(tools.spark, writer, reading.stage, version)
     with tools.reader.view(table, at=reading.watermark) as view:
         scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, staged), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal

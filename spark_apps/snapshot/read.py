@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import pyarrow as pa
+
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.stamp import READ_EPOCH, ChunkLedger, Stamp
@@ -19,7 +21,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
 from airflow_cdc.decisions.compare.chunk import Chunk, key_from_json, key_to_json
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.ports import RowReader, StageWriter
+from airflow_cdc.spark_apps.ports import CommitsFew, ReadsFewRows, RowReader, StageWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,6 +32,9 @@ S_co = TypeVar("S_co", bound=Stage, covariant=True)
 
 CHUNK_ROWS = 50_000
 GROUP_CHUNKS = 8
+# A table of more rows or bytes than this is worth a Spark job.
+FEW_ROWS = 5_000
+FEW_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ def read_table(tools: Tools, reading: Reading[Stage], progress: Progress) -> int
     """Read the rest of the table into its stage. Returns the snapshot id of the complete stage."""
     if not reading.ledger.complete and reading.table.keyless:
         read_keyless(tools, reading)
-    elif not reading.ledger.complete:
+    elif not reading.ledger.complete and not read_few(tools, reading, progress):
         read_keyed(tools, reading, progress)
     head = tools.writer.version(reading.stage)
     progress.done(reading.table.full_name, staged_rows(tools.writer, reading.stage, head))
@@ -74,6 +79,29 @@ def read_table(tools: Tools, reading: Reading[Stage], progress: Progress) -> int
 def staged_rows(writer: StageWriter, stage: Stage, version: int) -> int:
     """Rows of a stage at a snapshot, by its summary."""
     return writer.row_count(stage, version) or 0
+
+
+def read_few(tools: Tools, reading: Reading[Stage], progress: Progress) -> bool:
+    """Read a table of at most one chunk, and few rows, into its empty stage in one commit without a Spark job.
+
+    False if it is left to `read_keyed`; nothing was written then.
+    """
+    table, stage, reader, writer = reading.table, reading.stage, tools.reader, tools.writer
+    if not isinstance(reader, ReadsFewRows) or not isinstance(writer, CommitsFew) or reading.ledger.rows:
+        return False
+    most = min(FEW_ROWS, reading.chunk_rows)
+    # an estimate may be wrong by half; a stage with rows is replaced by Spark
+    if progress.estimate(table.full_name) > 2 * most or writer.row_count(stage, writer.version(stage)) != 0:
+        return False
+    opened = writer.open_table(stage.identifier)
+    if not opened.takes(table):
+        return False
+    rows = reader.few_rows(table, at=reading.watermark, most_rows=most, most_bytes=FEW_BYTES)
+    if rows is None:
+        return False
+    ledger = after_group(reading.ledger, [Chunk(None, None)], reading.chunk_rows)
+    summary = ledger.to_summary() | reading.stamp.to_summary()
+    return opened.write(table, pa.table({}), rows, summary) is not None
 
 
 def read_keyed(tools: Tools, reading: Reading[Stage], progress: Progress) -> None:

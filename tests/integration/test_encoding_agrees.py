@@ -11,9 +11,12 @@ import math
 import random
 import struct
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pymysql
 import pytest
 
@@ -22,18 +25,23 @@ from airflow_cdc.core.types import Bytes, Geometry, Instant, Json, LocalDateTime
 from airflow_cdc.decisions.compare import canonical, leaves
 from airflow_cdc.decisions.compare.canonical import parse_key_text
 from airflow_cdc.decisions.compare.chunk import Chunk
+from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql import encoding as mysql_sql
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_session
 from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_predicate
 from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.adapters.mysql_few import read_few
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 from airflow_cdc.spark_apps.compare import digest as spark_sql
+from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.types import sink_type
 from stack import fetch
 from tests.integration.every_type import CASES, LOAD_MODE, create_sql, insert_sql, row_count, row_id, update_sql
+from tests.unit import tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -74,6 +82,13 @@ class Source:
         raw = jdbc(self.spark, self.server, f"SELECT {columns} FROM {quote_table(table)}", driver)
         pairs = enumerate(table.mirrored)
         return raw.selectExpr(*(f"{from_read(c, f'c{i}')} AS {quote_ident(c.name)}" for i, c in pairs))
+
+    @contextmanager
+    def session(self) -> Iterator[Session]:
+        """A session of the product's own."""
+        login = self.server.cdc
+        with open_session(MySqlEndpoint(self.server.host, self.server.port, login.user, login.password)) as session:
+            yield session
 
     def _connect(self) -> Any:
         server = self.server
@@ -130,6 +145,11 @@ def sink(request: pytest.FixtureRequest, source: Source, every: Table) -> str:
     source.spark.sql(f"DROP TABLE IF EXISTS {name}")
     source.frame(every, request.param).writeTo(name).create()
     return name
+
+
+@pytest.fixture(scope="module")
+def lake(lake_properties: dict[str, str]) -> Lake:
+    return Lake("lake", lake_properties)
 
 
 def test_rows_have_one_hash(source: Source, every: Table, sink: str) -> None:
@@ -285,6 +305,69 @@ def test_leaves_agree(source: Source, every: Table, sink: str, scheme: leaves.Le
     assert leaves.compare_rows(rows, [tuple(r) for r in mirrored]) == leaves.RowDiff((), (), ())
     summed = leaves.merge_leaves([{0: leaves.row_leaf(h)} for _, h in rows])
     assert summed[0] == leaves.merge_leaves([{0: theirs[leaf]} for leaf in drilled])[0]
+
+
+@pytest.mark.parametrize("scheme", [leaves.IntegerLeaves("id", 7), leaves.HashLeaves(5)], ids=["ranges", "hashes"])
+def test_the_leaves_of_few_rows_agree(
+    source: Source, every: Table, sink: str, lake: Lake, scheme: leaves.LeafScheme
+) -> None:
+    """Digested in memory by the reference, of rows that Spark wrote and PyIceberg reads."""
+    theirs = leaves.read_leaves(source.run(mysql_sql.digest_sql(every, scheme)))
+    _, namespace, name = sink.split(".")
+    rows = lake.read_arrow(namespace, name)
+    assert few.leaves(every, scheme, lambda: rows) == theirs
+    wrong = rows.set_column(0, rows.schema.field(0), pc.add(rows.column(0), 1).cast(rows.schema.field(0).type))
+    assert few.leaves(every, scheme, lambda: wrong) != theirs
+    assert few.leaves(every, scheme, lambda: None) is None
+
+
+def test_a_value_that_the_reference_cannot_take_is_left_to_spark() -> None:
+    numbers = tables.table(tables.column("id", "bigint", nullable=False), tables.column("d", "double"), key=("id",))
+    rows = pa.table({"id": [1], "d": [math.nan]})
+    assert few.leaves(numbers, leaves.HashLeaves(1), lambda: rows) is None
+    assert few.leaves(numbers, leaves.HashLeaves(1), lambda: rows.select(["id"])) is None
+    assert few.leaves(numbers, leaves.HashLeaves(1), lambda: pa.table({"id": [1], "d": [0.5]})) is not None
+
+
+# only Spark reads these: geometries, and dates that are none
+LEFT_TO_SPARK = {"da", "dan", "dt", "dtn", "dt6", "dt6n", "ts", "tsn", "g", "p", "pg"}
+
+
+def test_few_rows_are_read_as_spark_reads_them(source: Source, every: Table, sink: str, lake: Lake) -> None:
+    """Each column of every type by itself: the same values, or it is left to Spark."""
+    _, namespace, name = sink.split(".")
+    spark, left = lake.read_arrow(namespace, name), list[str]()
+    by_id = {number: at for at, number in enumerate(spark.column("id").to_pylist())}
+    with source.session() as session:
+        for one in every.mirrored:
+            alone = replace(every, columns=tuple({c.name: c for c in (every.column("id"), one)}.values()))
+            read = read_few(session, alone, most_rows=1_000, most_bytes=1 << 30)
+            if read is None:
+                left.append(one.name)
+                continue
+            order = pa.array([by_id[number] for number in read.column("id").to_pylist()])
+            theirs = spark.column(one.name).take(order).combine_chunks()
+            ours = read.column(one.name).combine_chunks().cast(theirs.type)
+            assert ours.equals(theirs), (one.name, _first_difference(ours, theirs))
+    assert left == [one.name for one in every.mirrored if one.name in LEFT_TO_SPARK]
+    with source.session() as session:
+        assert read_few(session, every, most_rows=1_000, most_bytes=1 << 30) is None
+
+
+def _first_difference(ours: pa.Array, theirs: pa.Array) -> Any:
+    pairs_ = zip(ours.to_pylist(), theirs.to_pylist(), strict=True)
+    return next(((one, other) for one, other in pairs_ if one != other), None)
+
+
+def test_a_table_of_more_rows_or_bytes_is_not_few(source: Source, every: Table) -> None:
+    alone = replace(every, columns=(every.column("id"),))
+    with source.session() as session:
+        assert read_few(session, alone, most_rows=row_count() - 1, most_bytes=1 << 30) is None
+        rows = read_few(session, alone, most_rows=row_count(), most_bytes=1 << 30)
+        assert rows is not None
+        assert rows.num_rows == row_count()
+        text = replace(every, columns=(every.column("id"), every.column("v")))
+        assert read_few(session, text, most_rows=1_000, most_bytes=10) is None
 
 
 def test_a_difference_is_found_from_leaf_to_key(source: Source, every: Table, sink: str) -> None:

@@ -70,6 +70,45 @@ def test_what_main_held_is_replaced_and_main_is_untouched(rig: Rig) -> None:
     assert main == 1000
 
 
+def test_a_small_table_is_snapshotted_in_one_commit_without_spark(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its stage says the same of it as after a read by Spark."""
+    rig.run(ITEMS, FILL_ITEMS)
+    table, taken = rig.table("items"), rig.source.watermark()
+    reading = rig.reading(table, taken, "recov_1_1")
+    by_spark = rig.reading(table, taken, "recov_1_2")
+    with monkeypatch.context() as without:
+        without.setattr(snapshot, "read_keyed", lambda *_: pytest.fail("read by Spark"))
+        head = read_table(rig.tools(), reading, Progress({table.full_name: 900}))
+    monkeypatch.setattr(snapshot, "read_few", lambda *_: False)
+    read_table(rig.tools(), by_spark, Progress({table.full_name: 900}))
+    assert rig.staged(reading.stage) == rig.staged(by_spark.stage) == source_rows(rig, "items")
+    (ours,), (theirs,) = (rig.lake.stage_chain(one.stage) for one in (reading, by_spark))
+    assert (ours.ledger, ours.stamp and ours.stamp.offsets) == (theirs.ledger, theirs.stamp and theirs.stamp.offsets)
+    assert rig.tools().writer.row_count(reading.stage, head) == 1000
+    rig.lake.publish(reading.stage, head, reading.stage.base_head)
+    assert rig.lake.read_arrow(rig.schema, "items").num_rows == 1000
+
+
+@pytest.mark.parametrize(
+    ("chunk_rows", "estimate"), [(999, 0), (50_000, 20_000)], ids=["more than a chunk", "estimated as large"]
+)
+def test_a_larger_table_is_left_to_spark(rig: Rig, chunk_rows: int, estimate: int) -> None:
+    rig.run(ITEMS, FILL_ITEMS)
+    table = rig.table("items")
+    reading = rig.reading(table, rig.source.watermark(), chunk_rows=chunk_rows)
+    assert not snapshot.read_few(rig.tools(), reading, Progress({table.full_name: estimate}))
+    assert rig.lake.stage_chain(reading.stage) == ()
+
+
+def test_the_rows_of_a_stage_are_replaced_by_spark(rig: Rig) -> None:
+    rig.run(ITEMS, FILL_ITEMS)
+    table = rig.table("items")
+    stage, head = rig.snapshot(table)
+    rig.lake.publish(stage, head, stage.base_head)
+    again = rig.reading(table, rig.source.watermark(), "recov_2_1")
+    assert not snapshot.read_few(rig.tools(), again, Progress({table.full_name: 0}))
+
+
 def test_an_empty_table_is_a_complete_snapshot(rig: Rig) -> None:
     rig.run(ITEMS)
     stage, _ = rig.snapshot(rig.table("items"))
@@ -320,8 +359,8 @@ def test_inv_03_a_cleared_recover_reads_nothing_twice(rig: Rig, recovery: Run, m
     def refuse(*_args: Any, **_kwargs: Any) -> None:
         pytest.fail("a complete table was read again")
 
-    monkeypatch.setattr(snapshot, "read_keyed", refuse)
-    monkeypatch.setattr(snapshot, "read_keyless", refuse)
+    for read in ("read_few", "read_keyed", "read_keyless"):
+        monkeypatch.setattr(snapshot, read, refuse)
     second = recover(recovery, rig.spark)
     for table, told in second["stages"].items():
         assert told["label"] == "recov_1_2"
