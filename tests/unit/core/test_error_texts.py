@@ -52,6 +52,16 @@ def test_the_last_line_alone_names_it_too(line: str, code: str) -> None:
         ("java.sql.SQLException: Access denied for user 'debezium'@'10.0.0.9'", "CONNECTOR_FAILED"),
         ("Tolerance exceeded in error handler", "CONNECTOR_FAILED"),
         ("Error while deserializing binlog data of date: Invalid date 'FEBRUARY 31'", "CONNECTOR_FAILED"),
+        (
+            "Failed to deserialize data of EventHeaderV4{timestamp=1, eventType=TABLE_MAP, serverId=101}",
+            "CONNECTOR_FAILED",
+        ),
+        (
+            "java.io.EOFException: Failed to read remaining 1 of 2 bytes from position 3. Block length: 0.",
+            "CONNECTOR_FAILED",
+        ),
+        ("java.io.EOFException: Failed to read remaining 1 of 2 bytes from position 3", "CONNECTOR_FAILED_TRANSIENT"),
+        ("Error processing row in t, internal schema size 17, but row size 16", "CONNECTOR_FAILED"),
         ("Caused by: java.net.ConnectException: Connection refused", "CONNECTOR_FAILED_TRANSIENT"),
         (
             "com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure",
