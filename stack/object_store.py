@@ -32,20 +32,12 @@ class ObjectStore:
     version: str = versions.S3PROXY
 
     def iceberg(self) -> Mapping[str, str]:
-        """PyIceberg's properties for a warehouse in it, and those that Java alone knows."""
+        """Properties of a catalog with its warehouse in it, by names that PyIceberg and Iceberg's Java client share."""
         return {
             "warehouse": f"s3://{BUCKET}/warehouse",
             "s3.endpoint": self.url,
             "s3.access-key-id": self.key,
             "s3.secret-access-key": self.secret,
-            "s3.region": REGION,
-            **{f"spark.{name}": value for name, value in self.java().items()},
-        }
-
-    def java(self) -> Mapping[str, str]:
-        """What Iceberg's Java client needs beside endpoint, key and secret."""
-        return {
-            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             "s3.path-style-access": "true",
             "client.region": REGION,
         }

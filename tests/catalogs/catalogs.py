@@ -48,11 +48,10 @@ def by_rest(folder: Path) -> Iterator[Mapping[str, str]]:
     logs.mkdir()
     store = start_object_store(folder, logs)
     try:
-        login = {"s3.access-key-id": store.key, "s3.secret-access-key": store.secret, "s3.endpoint": store.url}
-        properties = store.iceberg()
-        catalog = start_rest_catalog(folder, logs, {**login, **store.java(), "warehouse": properties["warehouse"]})
+        java = {**store.iceberg(), "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+        catalog = start_rest_catalog(folder, logs, java)
         try:
-            yield {"type": "rest", "uri": catalog.url, **properties}
+            yield {"type": "rest", "uri": catalog.url, **store.iceberg()}
         finally:
             end(catalog.child)
     finally:
