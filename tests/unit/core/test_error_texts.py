@@ -52,16 +52,6 @@ def test_the_last_line_alone_names_it_too(line: str, code: str) -> None:
         ("java.sql.SQLException: Access denied for user 'debezium'@'10.0.0.9'", "CONNECTOR_FAILED"),
         ("Tolerance exceeded in error handler", "CONNECTOR_FAILED"),
         ("Error while deserializing binlog data of date: Invalid date 'FEBRUARY 31'", "CONNECTOR_FAILED"),
-        (
-            "Failed to deserialize data of EventHeaderV4{timestamp=1, eventType=TABLE_MAP, serverId=101}",
-            "CONNECTOR_FAILED",
-        ),
-        (
-            "java.io.EOFException: Failed to read remaining 1 of 2 bytes from position 3. Block length: 0.",
-            "CONNECTOR_FAILED",
-        ),
-        ("java.io.EOFException: Failed to read remaining 1 of 2 bytes from position 3", "CONNECTOR_FAILED_TRANSIENT"),
-        ("Error processing row in t, internal schema size 17, but row size 16", "CONNECTOR_FAILED"),
         ("Caused by: java.net.ConnectException: Connection refused", "CONNECTOR_FAILED_TRANSIENT"),
         (
             "com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure",
@@ -74,6 +64,24 @@ def test_the_last_line_alone_names_it_too(line: str, code: str) -> None:
 )
 def test_what_is_said_names_the_problem(text: str, code: str) -> None:
     assert explain(text).code == code
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to deserialize data of EventHeaderV4{timestamp=1, eventType=TABLE_MAP, serverId=101, headerLength=19}",
+        "java.io.EOFException: Failed to read remaining 1 of 2 bytes from position 3. Block length: 0. Initial block length: 1.",
+    ],
+)
+def test_years_that_the_server_does_not_count_are_told_from_a_cut_connection(text: str) -> None:
+    explained = explain(text)
+    assert (explained.code, "YEAR" in explained.meaning) == ("CONNECTOR_FAILED", True)
+    assert explain("java.io.EOFException: Failed to read remaining 1 of 2 bytes").code == "CONNECTOR_FAILED_TRANSIENT"
+
+
+def test_a_table_whose_columns_the_connector_misread_is_told_with_a_way_out() -> None:
+    explained = explain("Error processing row in t, internal schema size 17, but row size 16 , restart connector")
+    assert (explained.code, "full_snapshot" in explained.meaning) == ("CONNECTOR_FAILED", True)
 
 
 @pytest.mark.parametrize(
