@@ -21,6 +21,11 @@ SOURCE: Final = "mysql-cdc"
 _STARTUP: Final = "scan.startup."
 _OFFSET: Final = "scan.startup.specific-offset."
 _MODE: Final = "specific-offset"
+_SINK: Final = "stream-exec-sink"
+# operators that handle one row after the other, and keep none
+_STATELESS: Final = frozenset(
+    f"stream-exec-{name}" for name in ("table-source-scan", "calc", "union", "drop-update-before", "sink")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,11 @@ class Plan:
     def sources(self) -> tuple[Mapping[str, str], ...]:
         """The options of each table that is read from MySQL's log. They hold the password."""
         return tuple(_options(node) for node in self.document["nodes"] if _is_source(node))
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """The operators, apart from sources and sinks, that keep a state of rows, by Flink's names for them."""
+        return tuple(sorted({name for node in self.document["nodes"] if (name := _keeping(node))}))
 
     def starting_at(self, offset: RawOffset) -> Plan:
         """The plan with its source as a new one that starts at `offset`. Raises ConnectorError unless it has just one."""
@@ -82,6 +92,14 @@ class Plan:
         except OSError as error:
             part.unlink(missing_ok=True)
             raise _unusable(self.path, f"cannot be written: {error.strerror}") from None
+
+
+def _keeping(node: Mapping[str, Any]) -> str:
+    """The name of an operator with a state of rows; "": it has none."""
+    name = str(node.get("type", "")).rpartition("_")[0]
+    if name == _SINK and node.get("requireUpsertMaterialize"):
+        return "upsert-materialize"
+    return "" if name in _STATELESS else name.removeprefix("stream-exec-")
 
 
 def _is_source(node: Mapping[str, Any]) -> bool:

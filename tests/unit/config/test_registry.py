@@ -89,7 +89,7 @@ def test_a_bare_off_is_the_word_off(registry: Path) -> None:
         ("    sink:  ", "    sinc:  ", "sinc", "Did you mean 'sink'?"),
         ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql', 'mariadb' or 'postgres'."),
         ("kind: debezium", "kind: maxwell", "connector.kind", "Write 'debezium', 'canal' or 'flink'."),
-        ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply'."),
+        ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply' or 'connector'."),
         ("tables: [shop.customers, shop.orders]", "tables: []", "source.tables", "schema.table"),
         ("tables: [shop.customers, shop.orders]", "tables: [orders]", "source.tables", "schema.table"),
         ("tables: [shop.customers, shop.orders]", "tables: shop.orders", "source.tables", "schema.table"),
