@@ -360,9 +360,9 @@ class Pipeline:
         return self.sink.writer == CONNECTOR
 
     def check_applied(self, what: str) -> None:
-        """Raise UsageError unless we write the tables, which `what` needs."""
+        """Raise UsageError unless there are tables, and events for them that can be read again, which `what` needs."""
         self.check_sink(what)
-        if not self.is_applied:
+        if self.written_by_connector:
             raise UsageError(
                 f"{what} needs events that can be read again, and this connector writes the tables itself",
                 where=f"pipeline {self.name}",

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.integration.conftest import spark_conf
-from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search
+from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search, flink_mysql
 from tests.systems.case import SPOILT, Case, Result
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ CASES: tuple[Case, ...] = (
     canal_mysql.CASE,
     canal_rabbitmq.CASE,
     debezium_search.CASE,
+    flink_mysql.CASE,
 )
 COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")
 TEXT = 160

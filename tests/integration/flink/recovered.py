@@ -201,12 +201,21 @@ class Followed:
         close(run)
         return {"decision": decision, "verify": compared}
 
-    def sink_rows(self, table: str, version: int | None = None) -> Sequence[Any]:
+    def versions(self, table: str) -> list[int]:
+        """The versions that readers saw, oldest first."""
+        return [entry.snapshot_id for entry in self.lake.table(self.database, table).metadata.snapshot_log]
+
+    def restored_from(self) -> str:
+        """The state from which the running job was started; "": none."""
+        (job,) = self.flink.jobs(self.database)
+        restored = self.flink.call("GET", f"/jobs/{job['jid']}/checkpoints")["latest"]["restored"]
+        return str(restored["external_path"]) if restored else ""
+
+    def sink_rows(self, table: str, version: int | None = None) -> Sequence[Mapping[str, Any]]:
         """All rows of a table, by Spark: PyIceberg does not read the deletes that Flink writes."""
         at = "" if version is None else f" VERSION AS OF {version}"
-        rows: Sequence[Any] = self.spark.sql(
-            f"SELECT * FROM `{self.lake.name}`.`{self.database}`.`{table}`{at}"
-        ).collect()
+        frame = self.spark.sql(f"SELECT * FROM `{self.lake.name}`.`{self.database}`.`{table}`{at}")
+        rows: Sequence[Mapping[str, Any]] = frame.toArrow().to_pylist()
         return rows
 
 

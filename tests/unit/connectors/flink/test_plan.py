@@ -76,3 +76,19 @@ def test_what_is_no_plan_is_named_and_its_password_is_not(tmp_path: Path, conten
     with pytest.raises(ConnectorError, match=why) as error:
         Plan.read(str(path))
     assert error.value.where == str(path)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "keeps"),
+    [
+        ((source(1, OPTIONS), node(2)), ()),
+        ((node(1, type="stream-exec-sink_1", requireUpsertMaterialize=False),), ()),
+        ((node(1, type="stream-exec-sink_1", requireUpsertMaterialize=True),), ("upsert-materialize",)),
+        ((node(1), node(2, type="stream-exec-join_1"), node(3, type="stream-exec-join_1")), ("join",)),
+        ((node(1, type="stream-exec-changelog-normalize_1"),), ("changelog-normalize",)),
+    ],
+)
+def test_operators_that_keep_rows_are_named(
+    tmp_path: Path, nodes: tuple[dict[str, Any], ...], keeps: tuple[str, ...]
+) -> None:
+    assert write(tmp_path / "plan.json", *nodes).keeps == keeps
