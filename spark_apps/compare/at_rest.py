@@ -1,7 +1,7 @@
 """Compare tables that the connector writes itself, without events: keys that differ are read again until they rest.
 
 The source is read first (V), then its position is taken (P), the connector reads past P, and only then is the sink read
-(S). So S holds everything that V shows, and perhaps more. Keys whose rows are equal in V and S are done. The others changed
+(S). So S holds everything that V shows, and perhaps more; the verdict is about S. Keys whose rows are equal in V and S are done. The others changed
 between the two, or are wrong. They are read again in rounds: the source all the while until after the sink. A key is
 
 * equal if the sink's row is one that the source showed during the round: the sink held it after that round's V;
@@ -22,8 +22,8 @@ from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.verdict import Image, KeyVerdict, Rows, compare_images, leaf_caveat
-from airflow_cdc.spark_apps.compare.judge import count_leaves, drill_keys
-from airflow_cdc.spark_apps.compare.scan import Outcome, Scanned, Subject, rows_in, scan
+from airflow_cdc.spark_apps.compare.judge import WRONG, count_leaves, drill_keys
+from airflow_cdc.spark_apps.compare.scan import Outcome, Scanned, Subject, scan
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.ports import RowReader, SourceView
 
@@ -102,25 +102,20 @@ class Open:
     def decide(self, looks: Mapping[str, set[Copies]], sink: Rows) -> None:
         """Judge every open key by all rows that the source showed in a round, and the sink's row in it."""
         for key in sorted(self.keys):
-            verdict = judged(looks[key], copies(sink, key))
-            if verdict is KeyVerdict.EQUAL:
-                self._count(key, verdict, copies(sink, key), copies(sink, key))
-                continue
-            self.wrong[key] = 0 if verdict is KeyVerdict.UNSETTLED else self.wrong.get(key, 0) + 1
-            if self.wrong[key] >= WRONG_ROUNDS:
-                self._count(key, verdict, next(iter(looks[key])), copies(sink, key))
+            rows, verdict = copies(sink, key), judged(looks[key], copies(sink, key))
+            self.wrong[key] = self.wrong.get(key, 0) + 1 if verdict in WRONG else 0
+            if verdict is KeyVerdict.EQUAL or self.wrong[key] >= WRONG_ROUNDS:
+                self.keys.discard(key)
+                gap = 0 if verdict is KeyVerdict.EQUAL else len(next(iter(looks[key]))) - len(rows)
+                self.outcome.tally.add(verdict, key, max(1, abs(gap)))
 
     def give_up(self) -> None:
-        """Count what is still open as unsettled."""
+        """Count what is still open as unsettled, and the source's rows by what the sink's version should have held."""
         for key in sorted(self.keys):
             self.outcome.tally.add(KeyVerdict.UNSETTLED, key)
         self.keys.clear()
-
-    def _count(self, key: str, verdict: KeyVerdict, source: Copies, sink: Copies) -> None:
-        self.keys.discard(key)
-        self.outcome.tally.add(verdict, key, max(1, abs(len(source) - len(sink))))
-        self.outcome.source_rows += len(source)
-        self.outcome.sink_rows += len(sink)
+        tally = self.outcome.tally
+        self.outcome.source_rows = self.outcome.sink_rows + tally.missing - tally.ghosts
 
 
 def copies(rows: Rows, key: str) -> Copies:
@@ -166,9 +161,9 @@ def _first_look(sides: Sides, table: Table, rows: int) -> Open:
 
 
 def _suspects(scanned: Scanned) -> Open:
-    """The keys that differ; every other row of both sides is counted."""
+    """The keys that differ."""
     state = Open(Outcome(scanned.subject))
-    outcome, table = state.outcome, scanned.subject.table
+    outcome = state.outcome
     drilled = drill_keys(scanned, scanned.source, scanned.sink)
     keys = sorted({*drilled.keys, *scanned.others})
     state.keys.update(keys[:MOST_KEYS])
@@ -178,21 +173,15 @@ def _suspects(scanned: Scanned) -> Open:
     if drilled.unexplained:
         outcome.add_caveats(leaf_caveat(drilled.unexplained))
     count_leaves(outcome, scanned, len(keys))
-    ours, theirs = scanned.view.images(state.keys), scanned.subject.sink.images(table, state.keys)
-    outcome.source_rows = rows_in(scanned.source) - sum(map(len, ours.values()))
-    outcome.sink_rows = rows_in(scanned.sink) - sum(map(len, theirs.values()))
     return state
 
 
 def _round(sides: Sides, states: Sequence[Open]) -> None:
     """Look at the source until after the sink was read, and judge the keys."""
     with _looking(sides, states) as looks:
-        position = sides.reach()
-        views = [sides.sink(state.table) for state in states]
-        rows = [view.images(state.table, state.keys) for view, state in zip(views, states, strict=True)]
-    for state, view, sink, seen in zip(states, views, rows, looks, strict=True):
-        subject = state.outcome.subject
-        state.outcome.subject = Subject(subject.table, view, None, {}, position, subject.rows)
+        sides.reach()
+        rows = [sides.sink(state.table).images(state.table, state.keys) for state in states]
+    for state, sink, seen in zip(states, rows, looks, strict=True):
         state.decide(seen, sink)
 
 

@@ -13,7 +13,7 @@ from airflow_cdc.core.table import Table
 HEARTBEAT: Final = "heartbeat.interval"
 KEEP_ALIVE: Final = "debezium.connect.keep.alive.interval.ms"
 NAME: Final = "pipeline.name"
-KEEPS: Final = "plan.keeps"
+BETWEEN: Final = "plan.between"
 _OPTION: Final = re.compile(r"source\.(\d+)\.(.+)")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|sec|min|m|h)")
 _UNITS: Final = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000}
@@ -37,8 +37,8 @@ _DEBEZIUM_FILTERS: Final = re.compile(r"debezium\.(column|message\.key|skipped\.
 class FlinkCapture:
     """The sources of one job, parsed (core.capture.CaptureSettings).
 
-    `reads`: the names that each source reads, as (database, table), each a regular expression; (): not known. `keeps`:
-    operators with a state of their own between the sources and the tables that the job writes.
+    `reads`: the names that each source reads, as (database, table), each a regular expression; (): not known. `between`:
+    what the job does to rows between its sources and the tables that it writes.
     """
 
     prefix: str
@@ -52,7 +52,7 @@ class FlinkCapture:
     ddl_topic: str | None = None
     observed_only: bool = True
     years_adjusted: bool = False
-    keeps: str = ""
+    between: str = ""
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> FlinkCapture:
@@ -69,7 +69,7 @@ class FlinkCapture:
             max(_milliseconds(one.get(HEARTBEAT, "")) for one in sources),
             min(int(one.get(KEEP_ALIVE, _KEEP_ALIVE_MS)) for one in sources),
             tuple(dict.fromkeys(healing)),
-            keeps=config.get(KEEPS, ""),
+            between=config.get(BETWEEN, ""),
         )
 
     def topic_of(self, table: str) -> str:  # noqa: ARG002
@@ -81,13 +81,7 @@ class FlinkCapture:
         return ()
 
     def check_table(self, table: Table) -> None:
-        """Raises ConfigError for a table that no source reads, or whose rows depend on a state that the job keeps."""
-        if self.keeps:
-            raise ConfigError(
-                f"the job keeps a state of rows ({self.keeps}): it would not fit tables that were read again",
-                where=f"the plan of job {self.prefix}",
-                todo="Only a job that copies its sources' rows as they are is recovered: start another one from scratch.",
-            )
+        """Raises ConfigError for a table that no source reads."""
         if self.reads and not any(_matches(one, table) for one in self.reads):
             raise ConfigError(
                 f"no source of the job reads {table.schema}.{table.name}",
@@ -115,13 +109,13 @@ def _check(options: Mapping[str, str]) -> None:
         )
 
 
-def flat(name: str, sources: Sequence[Mapping[str, str]], keeps: Sequence[str] = ()) -> dict[str, str]:
+def flat(name: str, sources: Sequence[Mapping[str, str]], between: Sequence[str] = ()) -> dict[str, str]:
     """The options of a job's sources as one mapping, `source.1.hostname`, with the job's name. They hold passwords.
 
-    `keeps`: see FlinkCapture.
+    `between`: see FlinkCapture.
     """
     options = {f"source.{n}.{key}": value for n, one in enumerate(sources, 1) for key, value in one.items()}
-    return {NAME: name, **({KEEPS: ", ".join(keeps)} if keeps else {}), **options}
+    return {NAME: name, **({BETWEEN: ", ".join(between)} if between else {}), **options}
 
 
 def _sources(config: Mapping[str, str]) -> tuple[dict[str, str], ...]:

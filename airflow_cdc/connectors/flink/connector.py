@@ -89,7 +89,7 @@ class FlinkConnector:
         if not self.endpoint.plan:
             return flat(name, ())
         plan = self._plan()
-        return flat(name, plan.sources, plan.keeps)
+        return flat(name, plan.sources, plan.between)
 
     def state(self, name: str) -> ConnectorState:
         """RUNNING with one task, which is FAILED while the job's exceptions say so, whatever Flink calls the job.

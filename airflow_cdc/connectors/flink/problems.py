@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from airflow_cdc.connectors.flink.capture import FlinkCapture
 from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.error_texts import TEXTS
 from airflow_cdc.core.errors import CdcError
@@ -129,6 +130,18 @@ def several_sources(case: AnyCase) -> str:
     return f"the job has {facts.sources} sources of MySQL's log, each with a position of its own"
 
 
+def no_copy(case: AnyCase) -> str:
+    """A job whose rows are not those of one table of the source, as they stand there."""
+    facts = _facts(case)
+    capture = facts.capture if facts else None
+    if not isinstance(capture, FlinkCapture):
+        return ""
+    if capture.between:
+        return f"the job does more to the rows than to copy them: {capture.between}"
+    merged = [f"{one}.{name}" for one, name in capture.reads if f"{one}.{name}" not in case.seen.pipeline.source.tables]
+    return f"the job's source reads {', '.join(merged)}, which is not one of the pipeline's tables" if merged else ""
+
+
 def _not_built(why: str) -> Blocker:
     return lambda _case: f"the job writes its tables itself: {why}"
 
@@ -179,7 +192,7 @@ RULES = Rules(
     PROBLEMS,
     beside=(Beside(_FAILING, restart_evidence),),
     blockers={
-        FULL: (without_key, several_sources),
+        FULL: (without_key, several_sources, no_copy),
         DIFF_REPAIR: (_not_built("the rows that differ are not put right by themselves"),),
         NEXT_FILE: (_not_built("what was cut from the log is not put right by itself"),),
         DETOUR: (_not_built("the job's options name one server, and are not changed from here"),),

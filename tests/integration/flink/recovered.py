@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 UPSERT = "'format-version' = '2', 'write.upsert.enabled' = 'true'"
 
 
+def _options(given: Mapping[str, str]) -> str:
+    return ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Copied:
     """A table that the job copies: its columns as Flink declares them, and its key."""
@@ -115,24 +119,24 @@ class Followed:
         )
         return rows
 
-    def catalog(self) -> str:
-        """The statement that declares the catalog `lake` for Flink."""
-        options = {
-            "type": "iceberg",
+    def catalog(self) -> dict[str, str]:
+        """The options of the catalog `lake` in Flink."""
+        return {
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             "uri": f"jdbc:{self.lake_properties['uri'].replace('sqlite:///', 'sqlite:')}",
             "jdbc.schema-version": "V1",
             "warehouse": self.lake_properties["warehouse"],
         }
-        given = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
-        return f"CREATE CATALOG lake WITH ({given})"
 
     def follow(self) -> None:
-        """Create the tables in the lake, compile the job's plan, start it, and wait until its snapshot is over."""
+        """Create the tables in the lake, compile the job's plan, start it, and wait until its snapshot is over.
+
+        The plan has to say where the sink's tables are: the session in which it is started knows no catalog `lake`.
+        """
         name, server = self.database, self.server
-        made, sources, inserts = [], [], []
+        made, declared, inserts = [], [], []
         for table, copied in self.tables.items():
-            given = {
+            source = {
                 "connector": "mysql-cdc",
                 "hostname": server.host,
                 "port": str(server.port),
@@ -143,19 +147,24 @@ class Followed:
                 "server-time-zone": "UTC",
                 **self.options,
             }
-            text = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+            sink = {
+                "connector": "iceberg",
+                "catalog-name": "lake",
+                "catalog-database": name,
+                "catalog-table": table,
+                **self.catalog(),
+            }
             made.append(f"CREATE TABLE lake.{name}.`{table}` {copied.declared} WITH ({UPSERT})")
-            sources.append(f"CREATE TEMPORARY TABLE `{table}` {copied.declared} WITH ({text})")
-            inserts.append(f"INSERT INTO lake.{name}.`{table}` SELECT * FROM `{table}`;")
-        plan = f"COMPILE PLAN 'file://{self.folder / 'plan.json'}' FOR "
-        whole = inserts[0].rstrip(";") if len(inserts) == 1 else f"STATEMENT SET BEGIN {' '.join(inserts)} END"
+            declared.append(f"CREATE TABLE `{table}` {copied.declared} WITH ({_options(source)})")
+            declared.append(f"CREATE TABLE `to_{table}` {copied.declared} WITH ({_options(sink)})")
+            inserts.append(f"INSERT INTO `to_{table}` SELECT * FROM `{table}`")
+        whole = inserts[0] if len(inserts) == 1 else f"STATEMENT SET BEGIN {'; '.join(inserts)}; END"
         self.flink.sql(
-            self.catalog(),
+            f"CREATE CATALOG lake WITH ({_options({'type': 'iceberg', **self.catalog()})})",
             f"CREATE DATABASE lake.{name}",
             *made,
-            *sources,
-            plan + whole,
-            properties={"table.plan.compile.catalog-objects": "ALL"},
+            *declared,
+            f"COMPILE PLAN 'file://{self.folder / 'plan.json'}' FOR {whole}",
         )
         self.connector.resume(name)
         self.connector.wait_running(name)

@@ -60,11 +60,21 @@ def test_rounds_in_which_a_row_changes_begin_the_count_anew() -> None:
     assert state.keys == {"1"}
 
 
-def test_a_row_that_came_to_rest_is_counted_on_both_sides() -> None:
+def test_the_source_has_the_rows_that_the_sink_should_have() -> None:
+    state = opened("1", "2", "3")
+    state.outcome.sink_rows = 10
+    for _ in range(WRONG_ROUNDS):
+        state.decide({"1": {A, B}, "2": {A}, "3": {A}}, {"1": list(B)})
+    state.give_up()
+    assert (state.outcome.tally.missing, state.outcome.source_rows, state.outcome.tally.equal) == (2, 12, 1)
+
+
+def test_rows_that_came_to_rest_match() -> None:
     state = opened("1", "2")
+    state.outcome.sink_rows = 10
     state.decide({"1": {A, B}, "2": {NONE}}, {"1": list(B)})
-    outcome = state.outcome
-    assert (outcome.source_rows, outcome.sink_rows, outcome.verdict) == (1, 1, Verdict.MATCH)
+    state.give_up()
+    assert (state.outcome.source_rows, state.outcome.verdict) == (10, Verdict.MATCH)
 
 
 def test_a_row_that_never_rests_proves_nothing() -> None:
