@@ -125,6 +125,7 @@ class Followed:
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
             "uri": f"jdbc:{self.lake_properties['uri'].replace('sqlite:///', 'sqlite:')}",
             "jdbc.schema-version": "V1",
+            "jdbc.busy_timeout": "60000",
             "warehouse": self.lake_properties["warehouse"],
         }
 
@@ -133,6 +134,7 @@ class Followed:
 
         The plan has to say where the sink's tables are: the session in which it is started knows no catalog `lake`.
         """
+        self.lake.reach()  # the first to open the catalog lets its readers go on beside a writer
         name, server = self.database, self.server
         made, declared, inserts = [], [], []
         for table, copied in self.tables.items():
