@@ -454,7 +454,7 @@ def keep(
         json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
     verified = {
         r.table: VerifiedTable.from_json(
-            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]}
+            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels.get(r.table, "")}
         )
         for r in reports
     }

@@ -14,6 +14,8 @@ from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.control.control import Control
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.recovery import Decision
@@ -26,7 +28,6 @@ from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.settings import MySqlSettings
@@ -106,7 +107,10 @@ class Followed:
             IcebergSettings("iceberg", name, self.lake.name, writer="connector"),
             policy=Policy(hold=HoldPolicy(mode="off")),
         )
-        control = Control(IcebergControlStore(self.lake), name)
+        # a file of its own: Flink gives up a commit to a catalog in SQLite when another connection wrote to it meanwhile
+        control = Control(
+            SqlControlStore(SqlEndpoint("sqlite", str(self.folder / "control.db"), options={"timeout": "30"})), name
+        )
         clients: Any = Parts(self.source, self.connector, DirectTransport(DirectEndpoint()), self.lake, control)
         self.base = Run(pipeline, clients, "run-0", str(self.folder))
 
