@@ -129,6 +129,8 @@ def _still_good(run: Run, recovery: OpenRecovery, prints: Mapping[str, str]) -> 
     watermark = recovery.watermark
     if watermark is None or recovery.definitions != prints:
         return None
+    if run.pipeline.written_by_connector and "MISMATCH" in recovery.unproven.values():
+        return None  # what was read under it is on main, and wrong
     try:
         run.clients.source.check_same_server(watermark)
         return watermark if run.clients.source.still_available(watermark) else None

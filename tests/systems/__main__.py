@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search
+from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search, flink_mysql
 from tests.systems.case import Case, Result
 from tests.systems.running import embedded, lake_and_spark, run
 
@@ -28,6 +28,7 @@ CASES: tuple[Case, ...] = (
     canal_mysql.CASE,
     canal_rabbitmq.CASE,
     debezium_search.CASE,
+    flink_mysql.CASE,
 )
 COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")
 TEXT = 160
