@@ -89,17 +89,29 @@ class _Forwarder:
         """Forward `count` messages, or fewer if the server has removed some; returns how many."""
         done = 0
         while done < count:
-            batch = self._taken(min(BATCH, count - done))
-            if not batch:
+            moved = self._move(min(BATCH, count - done))
+            if not moved:
                 break
-            for message in batch[self._known(batch) :]:
-                self._publish(message.body)
-            self.channel.basic_ack(batch[-1].tag, multiple=True)
-            done += len(batch)
+            done += moved
         return done
 
-    def _taken(self, most: int) -> list[Message]:
-        """So many messages and no more: a message that is taken for nothing counts against a quorum queue's delivery-limit."""
+    def _move(self, most: int) -> int:
+        """Move one batch, and no message more: one that is taken for nothing counts against a quorum queue's delivery-limit.
+
+        The consumer stays until all is confirmed. If this process dies, the server removes it as it puts the messages back;
+        so a queue without a consumer has no message that is neither waiting nor in the stream.
+        """
+        consumer, batch = self._taken(most)
+        self._check_alone()
+        for message in batch[self._known(batch) :]:
+            self._publish(message.body)
+        self.channel.basic_cancel(consumer)
+        if batch:
+            self.channel.basic_ack(batch[-1].tag, multiple=True)
+        return len(batch)
+
+    def _taken(self, most: int) -> tuple[str, list[Message]]:
+        """A consumer's tag, and so many messages; fewer if the server has removed some."""
         taken: list[Message] = []
 
         def keep(_channel: Any, method: Any, _properties: Any, body: bytes) -> None:
@@ -118,9 +130,7 @@ class _Forwarder:
                 break
             elif time.monotonic() - last > self.endpoint.timeout:
                 raise self._stalled()
-        self._check_alone()
-        self.channel.basic_cancel(consumer)
-        return taken
+        return str(consumer), taken
 
     def _drained(self) -> bool:
         """Whether the queue is empty and all that it sent has arrived: the second answer comes after what it sent before."""

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 from airflow_cdc.transports.rabbitmq import forward as module
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 
+CALLS = {"confirmed": "basic_cancel", "cancelled": "basic_ack"}
+
 
 def stop(place: str) -> NoReturn:
     print(place, flush=True)
@@ -34,8 +36,8 @@ def main(place: str, batch: int) -> None:
         if batches == batch:
             if place == "taken":
                 stop(place)
-            if place == "confirmed":
-                self.channel.basic_ack = lambda *_, **__: stop(place)
+            if place in CALLS:
+                setattr(self.channel, CALLS[place], lambda *_, **__: stop(place))
         return known(self, messages)
 
     def publish(self: Any, body: bytes) -> None:

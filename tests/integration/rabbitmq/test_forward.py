@@ -115,11 +115,13 @@ def test_what_waits_is_moved_in_its_order_and_only_once(pair: Pair, kind: str) -
 
 
 @KINDS
-@pytest.mark.parametrize("at", ["taken", "published", "confirmed", "acknowledged"])
+@pytest.mark.parametrize("at", ["taken", "published", "confirmed", "cancelled", "acknowledged"])
 def test_a_killed_process_leaves_nothing_lost_or_doubled(pair: Pair, kind: str, at: str) -> None:
     """Killed with a batch taken, in the middle of publishing it, with all of it confirmed, and after the acknowledgement."""
     pair.send(numbered(2 * BATCH + 20))
     pair.killed(at, after=2)
+    left = BATCH + 20 if at != "acknowledged" else 20
+    wait_until(lambda: pair.waiting() == left or None, timeout=30, what=f"{left} messages to be back")
     pair.send(numbered(5, start=2 * BATCH + 20))
     pair.forward()
     assert pair.bodies() == numbered(2 * BATCH + 25)
