@@ -53,8 +53,8 @@ class RabbitMqTransport:
         names = list(names)
         if self.endpoint.stream:
             for name in sorted({self.endpoint.queue or name for name in names if name}):
-                self._check_kinds(name)
-                forward(self.endpoint, name, self.endpoint.stream)
+                if self._can_be_moved(name):
+                    forward(self.endpoint, name, self.endpoint.stream)
         return self.topic_states(names)
 
     def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:
@@ -81,7 +81,7 @@ class RabbitMqTransport:
         """The messages of a small stream queue: all, or those in `ranges`. Raises TransportError."""
         name = self.queue_of(topic)
         if ranges is None:
-            queue = self._management.queue(name)
+            queue = self._queue(topic)
             if queue is None:
                 raise TransportError("there is no such queue", where=f"{self.where}, queue {name}")
             ranges = self._partitions(queue)
@@ -107,8 +107,8 @@ class RabbitMqTransport:
         stream = self._management.queue(self.endpoint.stream)
         return queue.moved_to(stream or Queue(self.endpoint.stream, STREAM, {}, 0, 0, is_declared=False))
 
-    def _check_kinds(self, name: str) -> None:
-        """Raises TransportError unless messages would be moved from a queue to a stream."""
+    def _can_be_moved(self, name: str) -> bool:
+        """Whether there is such a queue. Raises TransportError unless its messages would be moved from a queue to a stream."""
         queue, stream = self._management.queue(name), self._management.queue(self.endpoint.stream)
         if queue is not None and queue.is_stream:
             raise TransportError(
@@ -120,6 +120,7 @@ class RabbitMqTransport:
                 where=self.where,
                 todo="Name a queue that does not exist yet, or a stream.",
             )
+        return queue is not None
 
     def _partitions(self, queue: Queue) -> dict[int, tuple[int, int]]:
         if not queue.is_stream:

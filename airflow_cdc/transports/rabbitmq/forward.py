@@ -89,13 +89,13 @@ class _Forwarder:
         """Forward `count` messages, or fewer if the server has removed some; returns how many."""
         done = 0
         while done < count:
-            moved = self._move(min(BATCH, count - done))
+            moved = self._move(min(BATCH, count - done), is_last=count - done <= BATCH)
             if not moved:
                 break
             done += moved
         return done
 
-    def _move(self, most: int) -> int:
+    def _move(self, most: int, *, is_last: bool) -> int:
         """Move one batch, and no message more: one that is taken for nothing counts against a quorum queue's delivery-limit.
 
         The consumer stays until all is confirmed. If this process dies, the server removes it as it puts the messages back;
@@ -103,7 +103,7 @@ class _Forwarder:
         """
         consumer, batch = self._taken(most)
         self._check_alone()
-        for message in batch[self._known(batch) :]:
+        for message in batch[self._known(batch, is_last=is_last) :]:
             self._publish(message.body)
         self.channel.basic_cancel(consumer)
         if batch:
@@ -148,14 +148,14 @@ class _Forwarder:
     def _counted(self) -> Any:
         return self.channel.queue_declare(self.queue, passive=True).method
 
-    def _known(self, batch: Sequence[Message]) -> int:
+    def _known(self, batch: Sequence[Message], *, is_last: bool) -> int:
         """How many messages at the begin of the batch are in the stream already."""
         digests = [message.digest for message in batch]
         if self.expected is None:
             again = list(takewhile(lambda message: message.again, batch))
             self.expected = self._overlap(digests, len(again)) if again else ()
         expected = self.expected[: len(batch)]
-        if digests[: len(expected)] != list(expected):
+        if digests[: len(expected)] != list(expected) or (is_last and len(self.expected) > len(batch)):
             raise self._out_of_order()
         self.expected = self.expected[len(batch) :]
         return len(expected)

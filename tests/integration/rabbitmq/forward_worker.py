@@ -28,7 +28,7 @@ def main(place: str, batch: int) -> None:
     known, published, batches = module._Forwarder._known, module._Forwarder._publish, 0
     count = 0
 
-    def begin(self: Any, messages: Any) -> int:
+    def begin(self: Any, messages: Any, *, is_last: bool) -> int:
         nonlocal batches, count
         if batches == batch and place == "acknowledged":
             stop(place)
@@ -38,7 +38,7 @@ def main(place: str, batch: int) -> None:
                 stop(place)
             if place in CALLS:
                 setattr(self.channel, CALLS[place], lambda *_, **__: stop(place))
-        return known(self, messages)
+        return known(self, messages, is_last=is_last)
 
     def publish(self: Any, body: bytes) -> None:
         nonlocal count
