@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pika
 import pytest
 
@@ -112,6 +113,23 @@ def test_what_waits_is_moved_in_its_order_and_only_once(pair: Pair, kind: str) -
     assert pair.forward() == 2
     assert pair.bodies()[-2:] == [b"message 3", b"message 3"], "equal messages are two"
     assert pair.transport.topic_configs(["shop"])["shop"]["kind"] == "stream"
+
+
+@KINDS
+def test_the_privileges_that_the_docs_name_are_enough(pair: Pair, kind: str) -> None:
+    pair.send(numbered(3))
+    login = (pair.rabbit.user.user, pair.rabbit.user.password)
+    may = {
+        "configure": rf"^{pair.queue}\.cdc(\.forwarder)?$",
+        "write": r"^amq\.default$",
+        "read": rf"^{pair.queue}(\.cdc)?$",
+    }
+    with httpx.Client(base_url=f"http://{pair.rabbit.host}:{pair.rabbit.management}/api/", auth=login) as api:
+        api.put("users/mover", json={"password": "p", "tags": "management"}).raise_for_status()
+        api.put("permissions/%2F/mover", json=may).raise_for_status()
+    mover = RabbitMqTransport(replace(pair.transport.endpoint, user="mover", password="p"))
+    assert mover.gathered(["shop"])["shop"].partitions == {0: (0, 3)}
+    assert [record.value for record in mover.records("shop")] == numbered(3)
 
 
 @KINDS
