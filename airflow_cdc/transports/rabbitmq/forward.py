@@ -103,7 +103,7 @@ class _Forwarder:
         """
         consumer, batch = self._taken(most)
         self._check_alone()
-        for message in batch[self._known(batch, is_last=is_last) :]:
+        for message in batch[self._known(batch, is_last=is_last or len(batch) < most) :]:
             self._publish(message.body)
         self.channel.basic_cancel(consumer)
         if batch:
@@ -162,22 +162,22 @@ class _Forwarder:
 
     def _overlap(self, digests: Sequence[bytes], again: int) -> Sequence[bytes]:
         """The end of the stream that begins as the redelivered messages do; () if none of them is there."""
-        tail = [hashlib.sha256(record.value or b"").digest() for record in self._tail()]
+        mark = uuid.uuid4().bytes
+        self._publish(mark, {streams.MARK: "end"})
+        tail = [hashlib.sha256(record.value or b"").digest() for record in self._before(mark)]
         overlap = overlap_of(tail, digests[:again], whole=again == len(digests))
         if overlap is None:
             raise self._out_of_order()
         return overlap
 
-    def _tail(self) -> Sequence[Record]:
-        def is_empty() -> bool:
-            channel = self.connection.channel()
-            return bool(channel.queue_declare(self.stream, passive=True).method.message_count == 0)
+    def _before(self, mark: bytes) -> Sequence[Record]:
+        """The last records of the stream. Its end is where the mark is: what was sent before the mark stands before it."""
+        with connected(self.endpoint) as other:
+            return streams.before(other, self.endpoint, self.stream, mark, REACH)
 
-        first, end = streams.bounds(self.endpoint, self.stream, is_empty=is_empty)
-        return list(streams.read(self.endpoint, self.stream, max(first, end - REACH), end))
-
-    def _publish(self, body: bytes) -> None:
-        self.channel.basic_publish("", self.stream, body, pika.BasicProperties(delivery_mode=2), mandatory=True)
+    def _publish(self, body: bytes, headers: dict[str, str] | None = None) -> None:
+        properties = pika.BasicProperties(delivery_mode=2, headers=headers)
+        self.channel.basic_publish("", self.stream, body, properties, mandatory=True)
 
     def _stalled(self) -> TransportError:
         return TransportError(

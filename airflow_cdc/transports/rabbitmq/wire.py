@@ -32,12 +32,16 @@ _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message of a stream queue, as bytes. Such a queue has one partition, and its messages have no key."""
+    """A message of a stream queue, as bytes. Such a queue has one partition, and its messages have no key.
+
+    `is_mark`: one of our own, which is no event.
+    """
 
     offset: int
     value: bytes | None
     partition: int = 0
     key: bytes | None = None
+    is_mark: bool = False
 
 
 @contextmanager
