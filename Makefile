@@ -69,7 +69,7 @@ pictures: setup ## the pictures of the page in docs/images, each state, in a rea
 faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=postgres: 12 cells, build/faults-postgres.json)
 	$(BIN)/python -m tests.faults $(if $(SOURCE),--source $(SOURCE))
 
-faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink)
+faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink|canal)
 	$(BIN)/python -m tests.faults_diagnosis $(CASES) $(if $(SOURCE),--source $(SOURCE)) $(if $(CONNECTOR),--connector $(CONNECTOR))
 
 adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 TOGETHER=10 MINUTES=30 WITHOUT=ddl,json)

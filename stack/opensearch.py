@@ -37,11 +37,12 @@ class OpenSearchNode:
         return cls(**{**value, "child": Child.from_json(value["child"])})
 
 
-def start_opensearch(base: Path, logs: Path, *, keep: bool = False) -> OpenSearchNode:
-    """Start a node under `base/opensearch` and wait until it answers."""
+def start_opensearch(base: Path, logs: Path, *, keep: bool = False, port: int = 0) -> OpenSearchNode:
+    """Start a node under `base/opensearch` and wait until it answers. `port`: the one that it had before it ended."""
     folder = base / "opensearch"
     folder.mkdir(parents=True, exist_ok=True)
-    http, transport = free_ports(2)
+    free, transport = free_ports(2)
+    http = port or free
     argv = [
         fetch.java(), *quick(HEAP), "-cp", fetch.classpath("opensearch"),
         str(MAIN), str(folder), str(http), str(transport),

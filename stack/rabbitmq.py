@@ -84,13 +84,19 @@ class RabbitServer:
         return cls(**{**value, **parts, **children})
 
 
-def start_rabbitmq(base: Path, logs: Path, *, keep: bool = False) -> RabbitServer:
-    """Start a server under `base/rabbitmq` and wait until both of its interfaces answer."""
+def start_rabbitmq(base: Path, logs: Path, *, keep: bool = False, before: RabbitServer | None = None) -> RabbitServer:
+    """Start a server under `base/rabbitmq` and wait until both of its interfaces answer.
+
+    `before`: the one that ended there; its addresses, its login and what it stored are kept.
+    """
     root = programs()
     folder = base / "rabbitmq"
     folder.mkdir(parents=True, exist_ok=True)
     port, management, distribution, mapper = free_ports(4)
     login = User(_USER, secrets.token_hex(12))
+    if before is not None:
+        port, management, login = before.port, before.management, before.user
+        end(before.epmd)
     _write_settings(folder, port, management, login)
     env = _environment(root, folder, distribution, mapper)
     # started here, because a server that starts it would leave it behind

@@ -17,7 +17,7 @@ from stack.shop import connectors, dataset
 from stack.shop.check import TableCheck, check
 from stack.shop.gap import binlog_files
 from tests.faults.proxy import HOST, Proxy
-from tests.faults.world import FULL_NAMES, PIPELINE, ROWS, TABLES, FaultWorld, proxy_of, worker_of
+from tests.faults.world import FULL_NAMES, PIPELINE, ROWS, TABLES, ConnectWorld, proxy_of, worker_of
 
 _GAP = (
     "DELETE FROM customers WHERE CRC32(code) % 40 = {n}",
@@ -30,7 +30,7 @@ _GAP = (
 )
 
 
-class MySqlWorld(FaultWorld):
+class MySqlWorld(ConnectWorld):
     """A shop on MySQL."""
 
     server: ClassVar[str] = "mysql"
@@ -96,7 +96,7 @@ def world(folder: Path, rows: int = ROWS) -> Iterator[MySqlWorld]:
         connect = ends.enter_context(proxy_of(worker))
         connectors.create(worker, PIPELINE, _settings(demo))
         wait_until(lambda: connectors.stored(worker, PIPELINE) or None, timeout=120, what="the first offset")
-        yield MySqlWorld(folder, stack, mysql, connect, rows // 4)
+        yield MySqlWorld(folder, stack, mysql, rows // 4, connect=connect)
 
 
 def _settings(demo: World) -> Mapping[str, str]:

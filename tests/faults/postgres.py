@@ -21,7 +21,7 @@ from stack.process import end, spawn, wait_until
 from stack.shop import connectors
 from stack.shop.check import TableCheck
 from tests.faults.proxy import HOST, Proxy
-from tests.faults.world import FULL_NAMES, PIPELINE, ROWS, TABLES, FaultWorld, proxy_of, worker_of
+from tests.faults.world import FULL_NAMES, PIPELINE, ROWS, TABLES, ConnectWorld, proxy_of, worker_of
 from tests.integration.postgres.support import connector_config
 
 DATABASE = "shop"
@@ -57,7 +57,7 @@ _GAP = (
 )
 
 
-class PostgresWorld(FaultWorld):
+class PostgresWorld(ConnectWorld):
     """A shop on PostgreSQL, in a database and a schema of that name."""
 
     server: ClassVar[str] = "postgres"
@@ -163,7 +163,7 @@ def world(folder: Path, rows: int = ROWS) -> Iterator[PostgresWorld]:
         stack = ends.enter_context(cluster.start(folder, ("kafka", "connect", "postgres")))
         server, worker = stack.postgres[PostgresWorld.server], worker_of(stack)
         source = ends.enter_context(Proxy((server.host, server.port)))
-        made = PostgresWorld(folder, stack, source, ends.enter_context(proxy_of(worker)), rows // 4)
+        made = PostgresWorld(folder, stack, source, rows // 4, connect=ends.enter_context(proxy_of(worker)))
         server.execute(f"CREATE DATABASE {DATABASE}")
         made.sql(*TABLES_SQL)
         connectors.create(worker, PIPELINE, _settings(made.demo, server))

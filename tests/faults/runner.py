@@ -22,7 +22,7 @@ from stack.errors import StackError
 from stack.process import wait_until
 from tests.faults.cell import Cell, Seen, When, Written
 from tests.faults.strikes import DISK_FULL, TASK_KILLED
-from tests.faults.world import FaultWorld, Reader
+from tests.faults.world import FaultWorld, Messages, Reader
 
 # the hold runs beside them
 CHAIN = ("diagnose", *(step for step in STRATEGIES["full_snapshot"].steps if step != "hold_binlog"))
@@ -48,6 +48,7 @@ class Recovery:
     seconds: dict[Cell, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     reader: Reader = field(init=False)
+    messages: Messages = field(default_factory=Messages)
     late: bool = False
     _step: str = ""
     _process: subprocess.Popen[bytes] | None = None
@@ -55,7 +56,7 @@ class Recovery:
     _holds_open: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.reader = Reader(self.world.lake)
+        self.reader = self.world.reader()
 
     # --- what faults use ---------------------------------------------------------------------------------------------
 
@@ -250,8 +251,7 @@ class Recovery:
         """Rerun as a person would: when the servers are up again."""
         while self._mending:
             self._mending.pop().join()
-        proxies = (self.world.source, self.world.connect)
-        wait_until(lambda: all(proxy.whole for proxy in proxies) or None, timeout=120, what="the cut")
+        wait_until(lambda: all(proxy.whole for proxy in self.world.proxies) or None, timeout=120, what="the cut")
         self.world.stack.wait_healthy(180)
 
     def _judged(self) -> str:
@@ -259,7 +259,13 @@ class Recovery:
         missed = [cell for cell in self.cells if cell not in self.struck or not self._hurt(cell)]
         if missed or self.late:
             return f"{MISSED}: {', '.join(f'{cell.step}: {cell.moment}' for cell in missed) or 'the step had ended'}"
-        return self.world.mismatch() or self.world.left_behind() or next(iter(wrong), MATCH)
+        return self.world.mismatch() or self.world.left_behind() or self._lost() or next(iter(wrong), MATCH)
+
+    def _lost(self) -> str:
+        """Changes since the connector was resumed that never came; "" if there are none."""
+        if self._file("reset_offset", "json").exists():
+            self.messages = self.world.messages(self._answer("reset_offset")["facts"]["offset_after"] or {})
+        return f"LOST: {self.messages.lost} of {self.messages.made} changes" if self.messages.lost else ""
 
     def _hurt(self, cell: Cell) -> bool:
         """A full disk that no step complained of was none."""
@@ -320,7 +326,12 @@ def _strike_once(world: FaultWorld, cells: Sequence[Cell], run_id: str) -> list[
     states = recovery.reader.most
     if verdict == MATCH and states > OLD_AND_NEW:
         verdict = f"WRONG: main showed {states} states"
-    result = {"verdict": verdict, "main_states_seen": states, "said": recovery.said}
+    result = {
+        "verdict": verdict,
+        "main_states_seen": states,
+        "said": recovery.said,
+        "messages": recovery.messages._asdict(),
+    }
     return [
         {"step": c.step, "moment": c.moment, "fault": c.fault, "seconds": recovery.seconds.get(c), **result}
         for c in cells

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.faults.cell import Fault, Moments, Seen, When, Written
-from tests.faults.world import NAMESPACE, TABLES
+from tests.faults.world import NAMESPACE
 
 if TYPE_CHECKING:
     from tests.faults.runner import Recovery
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 def stage_commits(recovery: Recovery) -> int:
     """Commits in the stages of the open recovery."""
-    lake, epoch = recovery.world.lake, recovery.document().get("epoch")
-    stages = [stage for table in TABLES for stage in lake.stages(NAMESPACE, table)]
-    return sum(len(lake.stage_chain(stage)) for stage in stages if stage.label.startswith(f"recov_{epoch}_"))
+    world, epoch = recovery.world, recovery.document().get("epoch")
+    stages = [stage for table in world.tables for stage in world.sink.stages(NAMESPACE, table)]
+    return sum(len(world.sink.stage_chain(stage)) for stage in stages if stage.label.startswith(f"recov_{epoch}_"))
 
 
 def caught_up(recovery: Recovery) -> bool:
     """A stage of a verify's own has a commit beyond those that `recover` left."""
-    lake, read = recovery.world.lake, recovery.document().get("stages") or {}
+    sink, read = recovery.world.sink, recovery.document().get("stages") or {}
     return any(
-        lake.stage_head(stage) != filled["snapshot_id"]
+        sink.stage_head(stage) != filled["snapshot_id"]
         for name, filled in read.items()
-        for stage in lake.stages(NAMESPACE, name.split(".")[1])
+        for stage in sink.stages(NAMESPACE, name.split(".")[1])
         if stage.label.startswith(f"{filled['label']}_v")
     )
 
@@ -66,11 +66,11 @@ def kill_source(recovery: Recovery) -> None:
 
 def kill_and_restart(recovery: Recovery, name: str, restart: Callable[[], Any]) -> None:
     """The server itself is killed, so that its guard takes its exit status: a zombie would still hold MySQL's socket."""
-    os.kill(_server(recovery, name), signal.SIGKILL)
+    os.kill(server_pid(recovery, name), signal.SIGKILL)
     recovery.mend(restart)
 
 
-def _server(recovery: Recovery, name: str) -> int:
+def server_pid(recovery: Recovery, name: str) -> int:
     """The pid of one of the world's servers."""
     return next(one.server_pid for one in recovery.world.stack.children if one.name.startswith(name))
 
@@ -84,7 +84,7 @@ def freeze_kafka(seconds: float) -> Fault:
     """The broker answers nobody for so long (SIGSTOP): its clients reach it by its own address, not by a proxy."""
 
     def freeze(recovery: Recovery) -> None:
-        pid = _server(recovery, "kafka")
+        pid = server_pid(recovery, "kafka")
         os.kill(pid, signal.SIGSTOP)
         timer = threading.Timer(seconds, os.kill, (pid, signal.SIGCONT))
         timer.start()

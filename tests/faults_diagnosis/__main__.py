@@ -7,7 +7,9 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from rich.table import Table
 
 from stack.versions import MARIADB, MYSQL_DEFAULT, mysql_series
 from tests.faults_diagnosis import (
+    canal,
+    cases_canal,
     cases_connector,
     cases_flink,
     cases_postgres,
@@ -34,6 +38,15 @@ ALL: tuple[Case, ...] = (*cases_connector.CASES, *cases_sink.CASES, *cases_sourc
 RESULT = Path("build/faults-diagnosis.json")
 
 
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The faults of one kind, and the servers that they are made on; `of_mysql_8`: of that series alone."""
+
+    cases: Callable[[], Sequence[Case]]
+    opened: Callable[[Path, set[str]], AbstractContextManager[World]]
+    of_mysql_8: bool = False
+
+
 def main(words: Sequence[str]) -> int:
     """Run the cases named (default: all) and write build/faults-diagnosis.json."""
     parser = argparse.ArgumentParser(prog="faults-diagnosis", description=__doc__)
@@ -42,24 +55,22 @@ def main(words: Sequence[str]) -> int:
         "--source", choices=("mysql", "postgres"), default="mysql", help="whose faults (STACK_MYSQL: which)"
     )
     parser.add_argument(
-        "--connector", choices=("debezium", "flink"), default="debezium", help="whose faults; flink: of MySQL 8.0 alone"
+        "--connector",
+        choices=("debezium", "flink", "canal"),
+        default="debezium",
+        help="whose faults; flink, canal: of MySQL 8.0 alone",
     )
     arguments = parser.parse_args(words)
-    wanted, of_postgres, of_flink = arguments.cases, arguments.source == "postgres", arguments.connector == "flink"
-    if of_flink and (of_postgres or mysql_series() != MYSQL_DEFAULT):
-        parser.error(f"Flink CDC is tested on MySQL {MYSQL_DEFAULT} alone")
-    there = list(cases_flink.CASES) if of_flink else list(cases_postgres.CASES) if of_postgres else existing()
+    suite = SUITES.get((arguments.source, arguments.connector))
+    if suite is None or (suite.of_mysql_8 and mysql_series() != MYSQL_DEFAULT):
+        parser.error(f"{arguments.connector} is tested on MySQL {MYSQL_DEFAULT} alone")
+    wanted, there = arguments.cases, suite.cases()
     if unknown := sorted(set(wanted) - {case.name for case in there}):
         parser.error(f"there is no case {unknown[0]}")
     chosen = [case for case in there if not wanted or case.name in wanted]
-    with tempfile.TemporaryDirectory(prefix="cdc-faults-") as made:
-        folder = Path(made)
-        servers = {*(case.server for case in chosen), *(server for case in chosen for server in case.beside)}
-        opened = (
-            postgres.started(folder, servers) if of_postgres else flink.started(folder) if of_flink else started(folder)
-        )
-        with opened as world:
-            results = run(world, chosen)
+    servers = {*(case.server for case in chosen), *(server for case in chosen for server in case.beside)}
+    with tempfile.TemporaryDirectory(prefix="cdc-faults-") as made, suite.opened(Path(made), servers) as world:
+        results = run(world, chosen)
     Console(width=200).print(as_table(results))
     return 0 if all(row["right"] for row in results) else 1
 
@@ -72,6 +83,15 @@ def existing() -> list[Case]:
         if case.not_on_mariadb:
             print(f"{case.name}: not on MariaDB, {case.not_on_mariadb}", file=sys.stderr)
     return [case for case in ALL if not case.not_on_mariadb]
+
+
+# by source and connector
+SUITES = {
+    ("mysql", "debezium"): Suite(existing, lambda folder, _servers: started(folder)),
+    ("postgres", "debezium"): Suite(lambda: cases_postgres.CASES, postgres.started),
+    ("mysql", "flink"): Suite(lambda: cases_flink.CASES, lambda folder, _servers: flink.started(folder), True),
+    ("mysql", "canal"): Suite(lambda: cases_canal.CASES, canal.started, True),
+}
 
 
 def run(world: World, cases: Sequence[Case]) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +48,10 @@ class Subject:
     def not_recovered(self) -> str:
         """Why no plan is carried out on such a pipeline; "": it is."""
         return ""
+
+    def meanwhile(self) -> AbstractContextManager[Any]:
+        """What goes on at the source while it is recovered."""
+        return nullcontext()
 
     @property
     def mysql(self) -> MySqlServer:

@@ -26,13 +26,13 @@ def after_recovery(
         return {"verdict": None, "verdict_reason": "nothing is done"}
     if why := subject.not_recovered:
         return {"verdict": NOT_APPLIED, "verdict_reason": why}
-    own = recoverer.ask(request(subject, "recover", plan)) if plan != NOTHING else {}
+    own = _recovered(subject, recoverer, plan) if plan != NOTHING else {}
     if put_right is not None:
         if "error" not in own:
             return {"verdict": "FAILED", "verdict_reason": "the recovery did not stop"}
         asked_for = own["error"]
         put_right(subject)
-        own = {**recoverer.ask(request(subject, "recover", "finish")), "asked_for": asked_for}
+        own = {**_recovered(subject, recoverer, "finish"), "asked_for": asked_for}
     if "error" in own:
         return {"verdict": "FAILED", "verdict_reason": own["error"]}
     subject.write_on()
@@ -46,6 +46,11 @@ def after_recovery(
         "verdict_reason": f"the recovery says {own.get('verdict', 'nothing')}",
         **_asked(own),
     }
+
+
+def _recovered(subject: Subject, recoverer: Helper, strategy: str) -> dict[str, Any]:
+    with subject.meanwhile():
+        return recoverer.ask(request(subject, "recover", strategy))
 
 
 def _asked(own: dict[str, Any]) -> dict[str, Any]:

@@ -86,18 +86,19 @@ def taken_elsewhere(case: AnyCase) -> Evidence | None:
     return {**at, **evidence(case, _CONFIG, {"Canal reads": facts.address}), **offset_evidence(case)}
 
 
-def tables_not_read(case: AnyCase) -> Evidence | None:
-    """Tables that Canal's filters pass over."""
+def tables_not_followed(case: AnyCase) -> Evidence | None:
+    """Tables that Canal's filters pass over; where there is a sink, also those whose rows its events do not carry."""
     facts, schema = _facts(case), case.seen.schema
     if facts is None or not isinstance(facts.capture, CanalCapture) or not isinstance(schema, SchemaFacts):
         return None
-    passed_over: dict[str, object] = {}
+    check = facts.capture.check_table if case.seen.pipeline.has_sink else facts.capture.check_read
+    refused: dict[str, object] = {}
     for name, table in schema.definitions.items():
         try:
-            facts.capture.check_read(table)
+            check(table)
         except CdcError as error:
-            passed_over[name] = error
-    return evidence(case, _CONFIG, passed_over) if passed_over else None
+            refused[name] = error
+    return evidence(case, _CONFIG, refused) if refused else None
 
 
 def would_jump(case: AnyCase) -> Evidence | None:
@@ -180,8 +181,8 @@ PROBLEMS = (
     Problem(
         "CONNECTOR_MISCONFIGURED",
         67,
-        "Canal's filters pass over a table of this pipeline.",
-        tables_not_read,
+        "Canal passes over a table of this pipeline, or its rows cannot be taken from what it sends.",
+        tables_not_followed,
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",

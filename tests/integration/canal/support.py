@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -28,11 +29,57 @@ from airflow_cdc.sources.mysql.settings import MySqlSettings as MySqlPart
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.canal import CanalServer
+from stack.kafka import properties
 from stack.mysql import MySqlServer
 from stack.process import wait_until
 
 WAIT_S = 60.0
 TransportParts: TypeAlias = tuple[Any, Any]
+Cursor: TypeAlias = Mapping[str, Any]
+NOBODY = "192.0.2.1"  # an address that no server has
+
+
+# ---- what a test makes of a cursor, or of the files of a stopped server
+
+
+def placed(cursor: Cursor, **place: Any) -> dict[str, Any]:
+    """The cursor at another place."""
+    return {**cursor, "postion": {**cursor["postion"], **place}}
+
+
+def taken_elsewhere(cursor: Cursor) -> dict[str, Any]:
+    """The cursor as if it was taken at another server's address."""
+    return {**cursor, "identity": {"slaveId": -1, "sourceAddress": {"address": NOBODY, "port": 3306}}}
+
+
+def add_client(canal: CanalServer, cursor: Cursor) -> None:
+    """Give the destination a second client, 1002, that stands at `cursor`: in meta.dat, of a stopped server."""
+    document = json.loads(canal.meta.read_bytes())
+    (own,) = document["clientDatas"]
+    other = {"clientIdentity": {**own["clientIdentity"], "clientId": 1002}, "cursor": dict(cursor)}
+    canal.meta.write_text(json.dumps({**document, "clientDatas": [own, other]}, separators=(",", ":")))
+
+
+def take_start_away(canal: CanalServer) -> None:
+    """Let instance.properties no longer say where to begin."""
+    path = canal.meta.with_name("instance.properties")
+    lines = path.read_text().splitlines()
+    kept = [line for line in lines if "journal.name" not in line and "master.position" not in line]
+    path.write_text("\n".join(kept) + "\n")
+
+
+def pass_over(canal: CanalServer, filters: str) -> None:
+    """Let Canal pass over the tables that these expressions describe."""
+    with canal.meta.with_name("instance.properties").open("a") as lines:
+        lines.write(properties({"canal.instance.filter.black.regex": filters}))
+
+
+def read_to_end(sql: Callable[[str], list[tuple[Any, ...]]], end: tuple[str, int], cursor: Cursor) -> bool:
+    """Whether the cursor is at the log's last transaction: Canal stores where its commit begins."""
+    file, position = end
+    place = cursor["postion"]
+    events = sql(f"SHOW BINLOG EVENTS IN '{file}' FROM {place['position']}") if place["journalName"] == file else []
+    return bool(events) and bool(events[0][4] == position)
 
 
 @dataclass(frozen=True)
@@ -79,13 +126,8 @@ class Scene:
         wait_until(stored, timeout=WAIT_S, what="the cursor to be stored")
 
     def read_to(self, cursor: dict[str, Any]) -> bool:
-        """Whether the cursor is at the last transaction: Canal stores where its commit begins."""
-        file, end = self.end()
-        place = cursor["postion"]
-        events = (
-            self.sql(f"SHOW BINLOG EVENTS IN '{file}' FROM {place['position']}") if place["journalName"] == file else []
-        )
-        return bool(events) and events[0][4] == end
+        """Whether the cursor is at the log's last transaction."""
+        return read_to_end(self.sql, self.end(), cursor)
 
     def cursor(self) -> dict[str, Any] | None:
         """The stored cursor of Canal's own client."""

@@ -16,7 +16,7 @@ from airflow_cdc.flows.offsets import replace_offset
 from airflow_cdc.kinds import rules_for
 from stack.mysql import MySqlServer
 from stack.process import wait_until
-from tests.integration.canal.support import WAIT_S, Scene
+from tests.integration.canal.support import NOBODY, WAIT_S, Scene, add_client, pass_over, placed, taken_elsewhere
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -26,7 +26,7 @@ def at(scene: Scene, **place: Any) -> dict[str, Any]:
     """The stored cursor with another place."""
     cursor = scene.cursor()
     assert cursor is not None
-    return {**cursor, "postion": {**cursor["postion"], **place}}
+    return placed(cursor, **place)
 
 
 def test_it_is_diagnosed_and_forecast(scene: Scene) -> None:
@@ -76,7 +76,7 @@ def test_the_position_moves_to_the_end_and_canal_reads_on_exactly_there(scene: S
 def test_a_position_that_canal_could_not_read_from_is_refused(scene: Scene) -> None:
     scene.connector.stop(scene.name)
     before = scene.bytes()
-    elsewhere = {**at(scene), "identity": {"slaveId": -1, "sourceAddress": {"address": "192.0.2.1", "port": 3306}}}
+    elsewhere = taken_elsewhere(at(scene))
     for value, fault in (
         (at(scene, journalName="mysql-bin.999999"), "POSITION_AHEAD"),
         (at(scene, position=5), "POSITION_MID_EVENT"),
@@ -156,12 +156,10 @@ def test_a_deleted_cursor_says_where_canal_would_begin(scene: Scene) -> None:
 
 def test_a_cursor_taken_elsewhere_is_named(scene: Scene) -> None:
     scene.connector.stop(scene.name)
-    cursor = at(scene)
-    cursor["identity"] = {"slaveId": -1, "sourceAddress": {"address": "192.0.2.1", "port": 3306}}
-    scene.connector.offset_store(scene.name, {"server": scene.name}).write(cursor)
+    scene.connector.offset_store(scene.name, {"server": scene.name}).write(taken_elsewhere(at(scene)))
     diagnosis = scene.diagnosis()
     assert diagnosis.code == "SOURCE_CHANGED", diagnosis
-    assert "192.0.2.1:3306" in diagnosis.evidence["cursor taken at"]
+    assert f"{NOBODY}:3306" in diagnosis.evidence["cursor taken at"]
 
 
 def test_another_servers_id_is_a_warning_and_says_more_once_the_position_is_gone(scene: Scene) -> None:
@@ -214,8 +212,7 @@ class TestNotRead:
     @pytest.mark.parametrize("mode", ["file"])
     def test_a_table_that_canal_passes_over_is_named(self, scene: Scene) -> None:
         assert scene.diagnosis().code == "HEALTHY"
-        path = scene.canal.meta.with_name("instance.properties")
-        path.write_text(path.read_text().replace(r".*\\.u", r".*\\.t"))
+        pass_over(scene.canal, r".*\.t")
         diagnosis = scene.diagnosis()
         assert diagnosis.code == "CONNECTOR_MISCONFIGURED"
         assert f"{scene.name}.t" in diagnosis.evidence
@@ -230,10 +227,7 @@ class TestFileMode:
         scene.insert(2)
         scene.wait_sent(2)
         scene.connector.stop(scene.name)
-        document = json.loads(scene.canal.meta.read_bytes())
-        (own,) = document["clientDatas"]
-        stale = {"clientIdentity": {**own["clientIdentity"], "clientId": 1002}, "cursor": cursor}
-        scene.canal.meta.write_text(json.dumps({**document, "clientDatas": [own, stale]}, separators=(",", ":")))
+        add_client(scene.canal, cursor)
         before = scene.bytes()
         diagnosis = scene.diagnosis()
         assert diagnosis.code == "OFFSET_AMBIGUOUS", diagnosis

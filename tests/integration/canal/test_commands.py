@@ -24,6 +24,7 @@ from stack import connections
 from stack.canal import CanalServer, CanalSettings, make_canal
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import wait_until
+from tests.integration.canal.support import take_start_away
 from tests.paths import ROOT
 
 LATE_S = 180.0
@@ -148,13 +149,7 @@ def test_it_is_diagnosed_forecast_held_and_moved(shop: Shop) -> None:
     assert shop.cdc("offset", "restore", name, "--yes")["after"] == moved["before"]
 
     # a server without `show master status`, and settings without a start: only its cursor lets Canal begin there
-    settings = shop.canal.meta.with_name("instance.properties")
-    kept = [
-        line
-        for line in settings.read_text().splitlines()
-        if "journal.name" not in line and "master.position" not in line
-    ]
-    settings.write_text("\n".join(kept) + "\n")
+    take_start_away(shop.canal)
     shop.canal.start()
     warned = shop.cdc("diagnose", name, status=1)
     assert (warned["code"], "show master status" in warned["evidence"]["version"]) == (

@@ -7,7 +7,7 @@ import pytest
 from airflow_cdc.kinds import problems_for
 from airflow_cdc.sources.postgres.problems import PROBLEMS
 from stack.versions import MARIADB, MYSQL_TESTED
-from tests.faults_diagnosis import cases_flink, cases_postgres
+from tests.faults_diagnosis import cases_canal, cases_flink, cases_postgres
 from tests.faults_diagnosis.__main__ import ALL, existing
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
@@ -15,7 +15,7 @@ from tests.unit.decisions.diagnosis.test_problems_of_kinds import combinations
 
 
 def test_every_problem_is_made_on_a_real_server() -> None:
-    cases = (*ALL, *cases_flink.CASES)
+    cases = (*ALL, *cases_flink.CASES, *cases_canal.CASES)
     made = {case.expected for case in cases if isinstance(case.expected, str)} | {UNLOGGED_CASCADE}
     pipelines = [pipeline for pipeline in combinations() if pipeline.source.kind != "postgres"]
     assert len(pipelines) >= 2
@@ -28,7 +28,7 @@ def test_every_problem_of_postgres_is_made_on_a_real_server() -> None:
     assert {problem.code for problem in PROBLEMS} <= made
 
 
-@pytest.mark.parametrize("cases", [ALL, cases_postgres.CASES, cases_flink.CASES])
+@pytest.mark.parametrize("cases", [ALL, cases_postgres.CASES, cases_flink.CASES, cases_canal.CASES])
 def test_names_are_distinct(cases: tuple[Case, ...]) -> None:
     names = [case.name for case in cases]
     assert len(names) == len(set(names))

@@ -14,12 +14,16 @@ from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.problems import RULES
 from airflow_cdc.connectors.canal.properties import DESTINATION
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.observation import TaskState, TransportFacts
+from airflow_cdc.core.observation import SchemaFacts, TaskState, TransportFacts
+from airflow_cdc.core.pipeline import NO_SINK
 from airflow_cdc.core.problem import Evidence
+from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.transports.rabbitmq.queue import Binding, Queue
 from tests.unit.builders import PIPELINE, SOURCE, seen
+from tests.unit.connectors.canal.settings import FOLLOWED
 from tests.unit.connectors.canal.test_cursor import at, real
+from tests.unit.tables import col
 
 KAFKA = {"canal.serverMode": "kafka", "canal.mq.topic": "shop", DESTINATION: "shop"}
 RABBIT = {
@@ -29,6 +33,8 @@ RABBIT = {
     "rabbitmq.exchange": "canal",
     "rabbitmq.routingKey": "shop",
 }
+
+KEYED = Table("shop", "orders", (col("id", 1, "int", "int", nullable=False),), ("id",))
 
 
 def facts(config: Mapping[str, str] = KAFKA, **more: Any) -> CanalFacts:
@@ -95,6 +101,26 @@ def test_a_server_that_does_not_know_show_master_status_needs_a_start() -> None:
     for version in ("9.7.4", "8.4.0"):
         assert "show master status" in (held(98, facts(), version=version) or {})["version"]
         assert held(98, facts({**KAFKA, START_FILE: "mysql-bin.000001"}), version=version) is None
+
+
+def test_rows_that_cannot_be_taken_from_its_events_matter_where_there_is_a_sink() -> None:
+    config = {**FOLLOWED, "canal.mq.topic": "shop"}
+    for followed, without_sink, with_sink in (
+        (config, False, False),
+        ({**config, "canal.instance.gtidon": "false"}, False, True),
+        ({**config, "canal.instance.filter.black.regex": r"shop\..*"}, True, True),
+    ):
+        capture = CanalCapture.from_config(followed)
+        observations = [
+            seen(
+                connector=facts(followed, capture=capture),
+                schema=SchemaFacts({"shop.orders": KEYED}),
+                pipeline=pipeline,
+            )
+            for pipeline in (replace(PIPELINE, sink=NO_SINK), PIPELINE)
+        ]
+        row = next(row for row in RULES.problems if row.rank == 67)
+        assert [row.holds(RULES.case(one)) is not None for one in observations] == [without_sink, with_sink]
 
 
 def test_no_row_says_anything_of_another_connector() -> None:
