@@ -296,7 +296,7 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, Mapping[str, T
     """The source's current position, once the connector has committed an offset past it, and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    states = run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
+    states = run.clients.transport.gathered(task.systems.events.routing.topics_about(task.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 

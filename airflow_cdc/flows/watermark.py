@@ -90,7 +90,7 @@ def _stopped(run: Run) -> None:
 
 def _fence(run: Run, tables: Sequence[str]) -> Fence:
     """The ends of the tables' topics. One that does not exist yet is absent: it will be read from 0 (INV 16)."""
-    states = run.clients.transport.topic_states(settings(run).topics_about(tables))
+    states = run.clients.transport.gathered(settings(run).topics_about(tables))
     return {name: TopicOffsets.end_of(state) for name, state in states.items()}
 
 

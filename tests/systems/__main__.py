@@ -26,7 +26,7 @@ CASES: tuple[Case, ...] = (
     debezium_postgres.CASE,
     *debezium_mariadb.CASES,
     canal_mysql.CASE,
-    canal_rabbitmq.CASE,
+    *canal_rabbitmq.CASES,
     debezium_search.CASE,
     flink_mysql.CASE,
 )
