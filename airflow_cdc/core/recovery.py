@@ -195,6 +195,11 @@ class OpenRecovery:
         return [table for table in self.tables if table not in self.published]
 
     @property
+    def unsettled(self) -> list[str]:
+        """The tables that are not on main, or are there without a proof, as those that the connector writes itself may be."""
+        return [table for table in self.tables if table not in self.published or table in self.unproven]
+
+    @property
     def unproven(self) -> dict[str, str]:
         """Table → why it is not proven to equal its source: the comparison's verdict."""
         verdicts = {
