@@ -66,7 +66,7 @@ browser: setup ## a person's way through the page in a real headless Chromium, f
 pictures: setup ## the pictures of the page in docs/images, each state, in a real headless Chromium (half a minute, no servers)
 	$(BIN)/pytest tests/pictures
 
-faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=postgres: 12 cells, build/faults-postgres.json)
+faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=postgres, or canal: 12 cells, build/faults-SOURCE.json)
 	$(BIN)/python -m tests.faults $(if $(SOURCE),--source $(SOURCE))
 
 faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink|canal)
@@ -77,6 +77,9 @@ adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipe
 
 systems: setup ## each system's own failure, recovered under writes, every row compared → build/systems.json (SYSTEMS=postgres)
 	$(BIN)/python -m tests.systems $(SYSTEMS)
+
+catalogs: setup ## a recovery into each kind of catalog, every row compared → build/catalogs.json (CATALOGS="embedded jdbc rest")
+	$(BIN)/python -m tests.catalogs $(CATALOGS)
 
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)

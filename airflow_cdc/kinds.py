@@ -126,7 +126,7 @@ def no_recovery(pipeline: Pipeline) -> str:
     source, connector = SOURCES[pipeline.source.kind], CONNECTORS[pipeline.connector.kind]
     if source.reader is None:
         return source.why_unread or f"nothing reads the rows of a {source.title} source: it is diagnosed, not recovered"
-    if reads_of(pipeline).decoder is None:
+    if reads_of(pipeline).decoder is None and not pipeline.written_by_connector:
         return f"events of {connector.title} about {source.title} are not decoded: it is diagnosed, not recovered"
     return ""
 

@@ -23,9 +23,9 @@ def watch_dag_id(name: str) -> str:
     return f"cdc_watch__{name}"
 
 
-def main_dag_id(name: str, *, has_sink: bool) -> str:
+def main_dag_id(name: str, *, applied: bool) -> str:
     """The id of the DAG that a user must be able to read to see the page of pipeline `name`."""
-    return apply_dag_id(name) if has_sink else watch_dag_id(name)
+    return apply_dag_id(name) if applied else watch_dag_id(name)
 
 
 def maintain_dag_id(name: str) -> str:

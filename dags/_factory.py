@@ -20,7 +20,6 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
-OUR_WRITER = "cdc_apply"
 
 
 def registered() -> dict[str, Pipeline]:
@@ -30,7 +29,7 @@ def registered() -> dict[str, Pipeline]:
 
 def with_our_writer() -> list[Pipeline]:
     """The pipelines whose sink this provider writes. Raises ConfigError for a bad registry."""
-    return [pipeline for pipeline in registered().values() if pipeline.sink.writer == OUR_WRITER]
+    return [pipeline for pipeline in registered().values() if pipeline.is_applied]
 
 
 def registered_names() -> list[str]:

@@ -153,7 +153,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     systems = open_systems(run)
     routing = systems.events.routing
     routing.topics(wanted)  # raises if tables share a topic and their events cannot be told apart
-    topics = clients.transport.topic_states(routing.topics_about(wanted))
+    topics = clients.transport.gathered(routing.topics_about(wanted))
     definitions = present(run, wanted)
     tables = list(definitions.values())
     ctx = ApplyContext(
@@ -204,7 +204,7 @@ def _later(job: _Job, table: Table) -> tuple[_Job, Table]:
     """The job with the table's topics at the time when the connector has read past the table's current definition."""
     clients = job.run.clients
     wait_past(job.run, clients.source.position(), REPORT_SECONDS)
-    topics = clients.transport.topic_states(job.ctx.events.routing.topics_about([table.full_name]))
+    topics = clients.transport.gathered(job.ctx.events.routing.topics_about([table.full_name]))
     (fresh,) = captured(job.run, [table.full_name]).values()
     return replace(job, ctx=replace(job.ctx, topics=topics), ends=ends_of(topics)), fresh
 

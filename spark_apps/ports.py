@@ -412,6 +412,15 @@ class HoldsFew(Protocol):
         ...
 
 
+@runtime_checkable
+class SharesTables(Protocol):
+    """A StageWriter whose tables another program may write, by its own idea of their columns."""
+
+    def misfits(self, identifier: tuple[str, str], columns: Sequence[tuple[str, str]]) -> Sequence[str]:
+        """How the table's columns differ from these (name, Spark SQL type), each difference as text."""
+        ...
+
+
 class TableKeeper(Protocol):
     """Keeps the tables of a sink small. Changes no row, and is safe beside every writer."""
 

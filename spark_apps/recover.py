@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.errors import SchemaError, SourceError
+from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
 from airflow_cdc.core.ports import Sink, Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import StagedTable
@@ -21,11 +21,12 @@ from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.spark_apps.compare.at_rest import TableItself
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
 from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
-from airflow_cdc.spark_apps.ports import StageWriter
+from airflow_cdc.spark_apps.ports import SharesTables, StageWriter
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.types import sink_type
@@ -71,7 +72,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
-    filled = {reading.table.full_name: _staged(writer, reading, heads[reading.table.full_name]) for reading in readings}
+    before = rows_before(run, spark, readings) if run.pipeline.written_by_connector else {}
+    filled = {name: _staged(writer, reading, heads[name], before.get(name)) for name, reading in by_table(readings)}
     change(run, lambda now: now.staged(filled))
     return {
         "stages": {table: asdict(stage) for table, stage in filled.items()},
@@ -79,8 +81,21 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     }
 
 
-def _staged(writer: StageWriter, reading: Reading[Stage], head: int) -> StagedTable:
-    return StagedTable(reading.stage.label, staged_rows(writer, reading.stage, head), head)
+def by_table(readings: Sequence[Reading[Stage]]) -> list[tuple[str, Reading[Stage]]]:
+    """The readings with the full names of their tables."""
+    return [(reading.table.full_name, reading) for reading in readings]
+
+
+def rows_before(run: Run, spark: SparkSession, readings: Sequence[Reading[Stage]]) -> dict[str, int]:
+    """How many rows the tables have: another writer's deletes may be of a kind that only Spark reads."""
+    writer = stage_writer(run)
+    own = {name: TableItself.of(reading.stage) for name, reading in by_table(readings)}
+    at = {name: writer.at(spark, table, table.base_head) for name, table in own.items()}
+    return {name: int(spark.sql(f"SELECT count(*) FROM {relation}").collect()[0][0]) for name, relation in at.items()}
+
+
+def _staged(writer: StageWriter, reading: Reading[Stage], head: int, before: int | None) -> StagedTable:
+    return StagedTable(reading.stage.label, staged_rows(writer, reading.stage, head), head, before)
 
 
 def load_task(run: Run) -> Task:
@@ -119,19 +134,43 @@ def prepare(
     """A new stage for this try, with the source's columns and the chunks that an earlier try finished for the same W."""
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
+    shared = run.pipeline.written_by_connector
+    if shared:
+        check_shared(run, writer, table, columns)
     lake.ensure_table(namespace, name, columns)
     fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
     earlier = find_earlier(lake, before.get(name, ()), fresh, task.epoch)
     label = next_label(before.get(name, ()), task.epoch)
     stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
     ledger = earlier[1] if earlier else fresh
-    if not ledger.complete and writer.define(stage, table, columns):
+    if not ledger.complete and not shared and writer.define(stage, table, columns):
         log.info("%s: the stage now has the source's columns", table.full_name)
     writer.note_definition(stage, table)
     if ledger.rows or ledger.complete:
         log.info("%s: %s rows of an earlier try under the same watermark are kept", table.full_name, ledger.rows)
     sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}
     return Reading(table, stage, ledger, task.stamp, task.watermark, **sizes)
+
+
+def check_shared(run: Run, writer: StageWriter, table: Table, columns: Sequence[tuple[str, str]]) -> None:
+    """Check that the table, which the connector made and will write to again, can hold the source's rows as it is.
+
+    Raises SchemaError; ConfigError for a sink whose tables can't be shared.
+    """
+    place = (run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name))
+    where = f"table {'.'.join(place)}"
+    if not isinstance(writer, SharesTables):
+        raise ConfigError(
+            "tables of this kind of sink are not read again beside the connector that writes them", where=where
+        )
+    if not run.clients.sink.exists(*place):
+        raise SchemaError("the table does not exist", where=where, todo="Create it as the connector's job needs it.")
+    if faults := writer.misfits(place, columns):
+        raise SchemaError(
+            f"its columns cannot hold the source's rows as a recovery reads them: {'; '.join(faults)}",
+            where=where,
+            todo="Declare these columns like that in the table and in the connector's job.",
+        )
 
 
 def find_earlier(

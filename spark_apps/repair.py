@@ -41,6 +41,7 @@ from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.spark_apps.apply.batch import start_of
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
+from airflow_cdc.spark_apps.compare.open_xa import xa_open
 from airflow_cdc.spark_apps.compare.results import make_report
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
 from airflow_cdc.spark_apps.driver.app import explained, open_app
@@ -49,7 +50,7 @@ from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.systems import Systems, open_systems
 from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
-from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes, xa_open
+from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

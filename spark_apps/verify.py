@@ -21,7 +21,7 @@ import fsspec
 
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.epochs import Epochs
-from airflow_cdc.core.errors import CdcError, DeadlineError, SinkError, VerificationError
+from airflow_cdc.core.errors import DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.ports import Sink, Stage
 from airflow_cdc.core.position import Watermark
@@ -30,7 +30,6 @@ from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.decisions.compare.part import WHOLE, Part
-from airflow_cdc.decisions.compare.verdict import Tally
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
@@ -40,7 +39,9 @@ from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, SuiteResult
+from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.judge import judge
+from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa, xa_open
 from airflow_cdc.spark_apps.compare.results import check_expectations, make_report, summary
 from airflow_cdc.spark_apps.compare.scan import (
     Outcome,
@@ -54,7 +55,7 @@ from airflow_cdc.spark_apps.compare.scan import (
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.app import explained, open_app
-from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems
+from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems, row_reader
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 
 if TYPE_CHECKING:
@@ -114,19 +115,26 @@ class Task:
 def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
     """Catch up, compare, check expectations; store the result for `publish` and the report.
 
-    Raises VerificationError (MISMATCH or INCONCLUSIVE) where the pipeline's policy allows nothing to be published.
+    Tables that the connector writes itself are compared as readers see them. Raises VerificationError (MISMATCH or
+    INCONCLUSIVE) where the pipeline's policy allows nothing to be published.
     """
-    if (done := _nothing_left(run)) is not None:
+    in_place = run.pipeline.written_by_connector
+    if not in_place and (done := _nothing_left(run)) is not None:
         return done
     options, began = dict(settings or {}), time.monotonic()
     Thread(target=import_module, args=("great_expectations",), daemon=True).start()  # seconds, while the JVM works
     longest = max(RESUME_SECONDS, run.pipeline.policy.standstill)
     wait_resumed(run, float(options.get("resume_seconds", longest)))
-    task = load_task(run)
+    labels: dict[str, str] = {}
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
-            again = LettersAgain(run, spark, task, current(run).fence or {})
-            outcomes = compare_passes(run, spark, task, options, again.caveats, put_right=again.put_right)
+            if in_place:
+                outcomes = compare_in_place(run, spark, options)
+            else:
+                task = load_task(run)
+                labels = {table: stage.label for table, stage in task.stages.items()}
+                again = LettersAgain(run, spark, task, current(run).fence or {})
+                outcomes = compare_passes(run, spark, task, options, again.caveats, put_right=again.put_right)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
@@ -135,10 +143,9 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             verdict=str(Verdict.INCONCLUSIVE),
         ) from error
     for outcome in outcomes:
-        keep_rows(run, task.systems.reader, spark, outcome)
+        keep_rows(run, row_reader(run), spark, outcome)
     suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
-    labels = {table: stage.label for table, stage in task.stages.items()}
     facts = keep(run, reports, list(suites.values()), labels, round(time.monotonic() - began, 3))
     _refuse(run, reports)
     return facts
@@ -215,7 +222,7 @@ def compare_passes(
     outcomes, left = dict[str, Outcome](), list(task.definitions)
     for number in range(1, int(options.get("passes", PASSES)) + 1):
         for outcome in _compared(run, spark, task.of(left), timeout, put_right):
-            _wait_for_xa(run, outcome)
+            wait_for_xa(run, outcome)
             outcome.add_caveats(*caveats(run, outcome))
             log.info("pass %d: %s", number, summary(outcome))
             outcomes[outcome.subject.table.full_name] = outcome
@@ -289,7 +296,7 @@ def reach(run: Run, task: Task, timeout: float) -> tuple[Reached, Mapping[str, T
     """The source's current position, once the connector has committed an offset past it, and the topics' ends then."""
     position = run.clients.source.position()
     wait_past(run, position, timeout)
-    states = run.clients.transport.topic_states(task.systems.events.routing.topics_about(task.definitions))
+    states = run.clients.transport.gathered(task.systems.events.routing.topics_about(task.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states
 
@@ -418,26 +425,6 @@ def letter_caveats(run: Run, outcome: Outcome, since: Fence, right: Collection[P
     return (f"{len(left)} records are in the dead-letter table, the first for {left[0].reason}",) if left else ()
 
 
-def _wait_for_xa(run: Run, outcome: Outcome) -> None:
-    """Leave differences open while a prepared XA transaction is open: its changes are in the log, and so in the sink,
-    but not yet in the source's rows.
-    """
-    tally = outcome.tally
-    if tally.wrong and xa_open(run):
-        outcome.tally = Tally(
-            unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys, left_out=tally.left_out
-        )
-        outcome.add_caveats("prepared XA transactions are open on the source")
-
-
-def xa_open(run: Run) -> bool:
-    """Whether a prepared XA transaction is open on the source, as far as this user may see."""
-    try:
-        return bool(run.clients.source.xa_pending())
-    except CdcError:  # unknown without the privilege; a difference is then taken at face value
-        return False
-
-
 def keep(
     run: Run,
     reports: Sequence[TableReport],
@@ -463,7 +450,7 @@ def keep(
         json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
     verified = {
         r.table: VerifiedTable.from_json(
-            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels[r.table]}
+            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels.get(r.table, "")}
         )
         for r in reports
     }
@@ -484,6 +471,12 @@ def _refuse(run: Run, reports: Sequence[TableReport]) -> None:
     raise VerificationError(
         f"{'; '.join(told)}{f'; first: {first}' if first else ''}",
         where=run.where,
-        todo="Read the report for the keys that differ; main is as it was. Clear the task verify to verify again.",
+        todo="Read the report for the keys that differ. "
+        + (
+            "Readers see them, and the connector writes on."
+            if run.pipeline.written_by_connector
+            else "Main is as it was."
+        )
+        + " Clear the task verify to verify again.",
         verdict=str(overall(report.verdict for report in reports)),
     )

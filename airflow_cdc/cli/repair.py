@@ -22,7 +22,7 @@ def repair(args: Namespace) -> int:
     now, 1 not equal or failed, 3 inconclusive. Without: 0 triggered.
     """
     pipeline = pipeline_of(args)
-    pipeline.check_sink("a repair")
+    pipeline.check_applied("a repair")
     tables_of(args, pipeline)
     conf = {
         "pipeline": pipeline.name,

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.pipeline import OURS, Pipeline
 from airflow_cdc.core.settings import Reader, connections, either, nearest, own_connection
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS, readable_by
 
@@ -148,11 +148,19 @@ def _check_parts(pipeline: Pipeline, at: str) -> None:
         written = f"{kind.title} does not write to {TRANSPORTS[transport].title}"
         raise _no_pair("transport.kind", written, at, kind.through, others)
 
-    if TRANSPORTS[transport].reader is None and pipeline.has_sink:
+    events = TRANSPORTS[transport].reader is not None
+    if not events and pipeline.has_sink and not pipeline.written_by_connector:
         raise ConfigError(
             f"with transport.kind {transport} there are no events to apply to a sink",
             where=f"{at}, key sink",
-            todo="Leave `sink` out: such a pipeline is diagnosed, watched, held and has its position moved.",
+            todo="If the connector writes these tables, say so: `writer: connector`. Else leave `sink` out: such a pipeline is"
+            " diagnosed, watched, held and has its position moved.",
+        )
+    if events and pipeline.written_by_connector:
+        raise ConfigError(
+            f"the connector writes to transport.kind {transport}, not to the sink",
+            where=f"{at}, key sink.writer",
+            todo=f"Leave `writer` out: {OURS} writes the tables.",
         )
 
 

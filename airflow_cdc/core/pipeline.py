@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
@@ -73,13 +73,17 @@ class TransportSpec:
         return endpoint
 
 
+OURS: Final = "cdc_apply"
+CONNECTOR: Final = "connector"
+
+
 @settings
 class SinkSpec:
     """Where the mirrored tables are, and who writes them. A kind of sink adds its own keys."""
 
     kind: str = key("What the sink tables are.")
     namespace: str = key("Namespace of the sink tables.", form=NAME)
-    writer: str = key("Who writes the sink tables.", default="cdc_apply", kw_only=True)
+    writer: str = key("Who writes the sink tables.", default=OURS, kw_only=True)
 
     @property
     def where(self) -> str:
@@ -344,6 +348,26 @@ class Pipeline:
     def has_sink(self) -> bool:
         """Whether there are tables to recover, verify and apply changes to."""
         return self.sink != NO_SINK
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether we write its tables from events."""
+        return self.sink.writer == OURS
+
+    @property
+    def written_by_connector(self) -> bool:
+        """Whether the connector writes the tables itself: there are no events of it that could be read again."""
+        return self.sink.writer == CONNECTOR
+
+    def check_applied(self, what: str) -> None:
+        """Raise UsageError unless there are tables, and events for them that can be read again, which `what` needs."""
+        self.check_sink(what)
+        if self.written_by_connector:
+            raise UsageError(
+                f"{what} needs events that can be read again, and this connector writes the tables itself",
+                where=f"pipeline {self.name}",
+                todo=f"To read the tables again: airflow cdc recover {self.name} --strategy full_snapshot.",
+            )
 
     def check_sink(self, what: str) -> None:
         """Raise UsageError unless there is a sink, which `what` needs."""

@@ -73,16 +73,22 @@ class HoldAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """A table whose last chunk is committed: its stage's label, row count and snapshot."""
+    """A table whose last chunk is committed: its stage's label, row count and snapshot.
+
+    `before`: how many rows the table had; None: not counted.
+    """
 
     label: str
     rows: int
     snapshot_id: int
+    before: int | None = None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StagedTable:
         """The inverse of asdict()."""
-        return cls(str(value["label"]), int(value.get("rows") or 0), int(value.get("snapshot_id") or 0))
+        before = value.get("before")
+        rows, snapshot = (int(value.get(name) or 0) for name in ("rows", "snapshot_id"))
+        return cls(str(value["label"]), rows, snapshot, None if before is None else int(before))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +193,19 @@ class OpenRecovery:
     def unpublished(self) -> list[str]:
         """The tables not on main yet: still to be read, compared and published."""
         return [table for table in self.tables if table not in self.published]
+
+    @property
+    def unsettled(self) -> list[str]:
+        """The tables that are not on main, or are there without a proof, as those that the connector writes itself may be."""
+        return [table for table in self.tables if table not in self.published or table in self.unproven]
+
+    @property
+    def unproven(self) -> dict[str, str]:
+        """Table → why it is not proven to equal its source: the comparison's verdict."""
+        verdicts = {
+            name: self.verified[name].verdict if name in self.verified else "not verified" for name in self.tables
+        }
+        return {name: verdict for name, verdict in verdicts.items() if verdict != MATCH}
 
     # --- transitions ---------------------------------------------------------------------------------------------------
 

@@ -28,25 +28,25 @@ class Abandonment:
 
 
 def abandoned_tables(recovery: OpenRecovery, chosen: Sequence[str]) -> tuple[str, ...]:
-    """The tables of the open recovery to give up: the chosen ones, or all that are not published yet.
+    """The tables of the open recovery to give up: the chosen ones, or all that are not published and proven yet.
 
-    Raises UsageError for a table that is not in the recovery or is published, and for a detour whose connector still
+    Raises UsageError for a table that is not in the recovery or is settled, and for a detour whose connector still
     has to be restored.
     """
-    tables, published = recovery.tables, set(recovery.published)
+    tables, unsettled = recovery.tables, recovery.unsettled
     if recovery.strategy in POSITION_ONLY:
         _check_position_only(recovery, chosen)
     if strangers := sorted(set(chosen) - set(tables)):
         raise UsageError(
             f"the open recovery {recovery.run_id} has no table {strangers[0]}",
-            todo=f"Choose from: {', '.join(table for table in tables if table not in published)}.",
+            todo=f"Choose from: {', '.join(unsettled)}.",
         )
-    if done := sorted(set(chosen) & published):
+    if done := sorted(set(chosen) - set(unsettled)):
         raise UsageError(
             f"{done[0]} is already published and equal to its source: there is nothing to abandon",
             todo="Leave it out.",
         )
-    return tuple(chosen) or tuple(table for table in tables if table not in published)
+    return tuple(chosen) or tuple(unsettled)
 
 
 def _connector_changed(recovery: OpenRecovery) -> bool:

@@ -1,4 +1,7 @@
-"""Give up an open recovery, or some of its tables: main is not touched, and the connector is left as it is."""
+"""Give up an open recovery, or some of its tables: main is not touched, and the connector is left as it is.
+
+Tables that the connector writes itself were published before they were compared: they keep what the recovery has read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ LEASE_SECONDS = 300
 
 
 def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> Facts:
-    """Give up `tables` of the open recovery (none: all that are not published). `who` and `reason` go into the audit.
+    """Give up `tables` of the open recovery (none: all that are not published and proven). `who` and `reason` go into the audit.
 
     Until a recovery publishes the abandoned tables, apply refuses them and the diagnosis names them. The recovery
     continues with the rest; if all of that is published already, it is closed here. Returns `{"abandoned", "left",
@@ -41,7 +44,7 @@ def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> F
         control.release(owner)
     left = list(after.tables) if after else []
     state = "open" if after else "abandoned"
-    if after and not after.unpublished:
+    if after and not after.unsettled:
         _close(run, after.run_id)
         state, before = "closed", before and replace(before, settings_before={})  # as at the end of any recovery
     return {

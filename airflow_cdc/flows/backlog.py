@@ -25,7 +25,7 @@ def pending(run: Run) -> Facts:
     tables = applicable(control, run.pipeline.source.tables)
     capture = settings(run)  # read once: it is a request
     topics, ddl = {table: capture.topic_of(table) for table in tables}, capture.ddl_topic
-    states = run.clients.transport.topic_states(capture.topics_about(tables))
+    states = run.clients.transport.gathered(capture.topics_about(tables))
     table_ids = run.clients.source.table_ids(topics)
     behind = [
         table

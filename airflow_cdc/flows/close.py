@@ -54,6 +54,12 @@ def _close(run: Run) -> Facts:
             where=run.where,
             todo="Clear the task publish.",
         )
+    if run.pipeline.written_by_connector and recovery.unproven:
+        raise VerificationError(
+            f"the recovery cannot be closed: {', '.join(recovery.unproven)} not proven to equal the source",
+            where=run.where,
+            todo="Clear the task verify.",
+        )
     connector.restore_settings(run)
     keep_document(run, recovery)
     drop_stages(run, recovery.tables)

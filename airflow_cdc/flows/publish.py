@@ -20,6 +20,8 @@ def publish(run: Run) -> Facts:
     table that would lose more rows than the policy or a person allowed (INV 36).
     """
     recovery = current(run)
+    if run.pipeline.written_by_connector:
+        return _proven(run, recovery)
     ready = _ready(run, recovery.unpublished, recovery.verified)
     refused = _refused(run, recovery, ready)
     if refused and run.pipeline.policy.publish == "all":
@@ -34,6 +36,31 @@ def publish(run: Run) -> Facts:
             f"not published, because they are not MATCH: {', '.join(left)}", where=run.where, todo=_READ_REPORT
         )
     return {"published": published}
+
+
+def publish_read(run: Run) -> None:
+    """Publish the tables as they were read, for a connector that writes them itself: it must find them when it starts.
+
+    The connector is stopped, so nothing else writes to main; what it sends again from W on then makes the rows one state.
+    They are compared afterwards. Safe to run again. Raises NotAgreedError as `publish` does.
+    """
+    recovery = current(run)
+    refused = _refused(run, recovery, recovery.unpublished)
+    if refused:
+        raise not_agreed(run, refused)
+    mirror(run, _publish_all(run, recovery, recovery.unpublished))
+
+
+def _proven(run: Run, recovery: OpenRecovery) -> Facts:
+    """The tables that the connector writes itself: they are on main, and must be proven."""
+    if bad := recovery.unproven:
+        raise VerificationError(
+            f"not proven: {', '.join(f'{table} is {verdict}' for table, verdict in bad.items())}",
+            where=run.where,
+            todo="Readers see these tables, and the connector writes to them. Clear the task verify to compare them again.",
+            verdict="MISMATCH" if "MISMATCH" in bad.values() else "INCONCLUSIVE",
+        )
+    return {"published": dict(recovery.published)}
 
 
 def _publish_all(run: Run, recovery: OpenRecovery, tables: Sequence[str]) -> dict[str, int]:
@@ -83,8 +110,12 @@ def _refused(run: Run, recovery: OpenRecovery, ready: Sequence[str]) -> dict[str
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
 
     def removal(table: str) -> Removal:
+        agreed = recovery.agreed.get(table, 0)
+        if run.pipeline.written_by_connector:
+            staged = recovery.stages[table]
+            return Removal(table, staged.before, staged.rows, agreed)
         rows = lake.facts(namespace, run.pipeline.sink_table(table)).rows
-        return Removal(table, rows, recovery.verified[table].source_rows, recovery.agreed.get(table, 0))
+        return Removal(table, rows, recovery.verified[table].source_rows, agreed)
 
     return refusals(policy.max_deletes, map(removal, ready))
 
@@ -104,17 +135,26 @@ def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
 
 def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    verified = recovery.verified[table]
-    stage = lake.open_stage(namespace, name, verified.stage or recovery.stages[table].label)
-    # if only compaction moved main in between, no row changed and the verified snapshot is still right
+    label, snapshot = _chosen(run, recovery, table)
+    stage = lake.open_stage(namespace, name, label)
+    # if only compaction moved main in between, no row changed and the snapshot is still right
     try:
-        lake.publish(stage, verified.snapshot_id, stage.base_head, over_compaction=True)
+        lake.publish(stage, snapshot, stage.base_head, over_compaction=True)
     except StaleHeadError as error:
         error.todo = (
             "Find out who writes to the table, then clear the task recover and all after it, to read the table again."
         )
         raise
-    return verified.snapshot_id
+    return snapshot
+
+
+def _chosen(run: Run, recovery: OpenRecovery, table: str) -> tuple[str, int]:
+    """The stage's label, and the snapshot in it: the verified one, or the one that was read."""
+    staged = recovery.stages[table]
+    if run.pipeline.written_by_connector:
+        return staged.label, staged.snapshot_id
+    verified = recovery.verified[table]
+    return verified.stage or staged.label, verified.snapshot_id
 
 
 def _resolve_letters(run: Run, recovery: OpenRecovery, published: Mapping[str, int]) -> None:

@@ -13,6 +13,7 @@ from airflow_cdc.flows.capture import captured, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history
 from airflow_cdc.flows.move_offset import check_place
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
+from airflow_cdc.flows.publish import publish_read
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import check_held, still_there
@@ -22,8 +23,8 @@ from airflow_cdc.flows.watermark import check_held, still_there
 def reset_offset(run: Run) -> Facts:
     """Write W as the connector's offset and read it back; or leave the offset if only tables are wrong (INV 39).
 
-    Safe to run again: the first backup is kept, and a connector that already reads from this W (or past it) is
-    not touched. Raises SourceError if W is gone, SchemaError if a table changed since W (INV 11).
+    If the connector writes the tables itself, they are published first. Safe to run again: the first backup is kept, and a
+    connector that already reads from this W (or past it) is not touched. Raises SourceError if W is gone, SchemaError if a table changed since W (INV 11).
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)
@@ -37,6 +38,8 @@ def reset_offset(run: Run) -> Facts:
     before = backup(run, recovery)
     written = run.clients.connector.codec.at(watermark.position, int(watermark.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
+    if run.pipeline.written_by_connector:
+        publish_read(run)
     write(run, before.key, before.value, written)
     differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})
     at = now_iso()

@@ -76,8 +76,8 @@ def may_open(request: Request, user: GetUserDep) -> None:
 def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
     """Only users who may read a pipeline's DAG may see its facts: reports name keys of its rows."""
     declared = _registered().get(pipeline)
-    has_sink = declared is None or declared.has_sink
-    requires_access_dag("GET", param_dag_id=main_dag_id(pipeline, has_sink=has_sink))(request, user)
+    applied = declared is None or declared.is_applied
+    requires_access_dag("GET", param_dag_id=main_dag_id(pipeline, applied=applied))(request, user)
     if declared is None:
         raise HTTPException(status.HTTP_404_NOT_FOUND, f"There is no pipeline {pipeline} in pipelines.yaml.")
     return pipeline
@@ -253,7 +253,7 @@ def _plain(part: str) -> str:
 def _readable(user: Any) -> list[str]:
     """The pipelines whose DAG the user may read."""
     manager = get_auth_manager()
-    by_dag = {main_dag_id(name, has_sink=one.has_sink): name for name, one in _registered().items()}
+    by_dag = {main_dag_id(name, applied=one.is_applied): name for name, one in _registered().items()}
     teams = DagModel.get_dag_id_to_team_name_mapping(list(by_dag))
     return [
         name

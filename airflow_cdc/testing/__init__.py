@@ -16,10 +16,19 @@ pytest.register_assert_rewrite(
     "airflow_cdc.testing.offset_codec",
     "airflow_cdc.testing.rows",
     "airflow_cdc.testing.source",
+    "airflow_cdc.testing.transport",
 )
 
 from airflow_cdc.testing.kind import KindContract  # noqa: E402
 from airflow_cdc.testing.offset_codec import OffsetCodecContract  # noqa: E402
 from airflow_cdc.testing.source import SourceBench, SourceContract  # noqa: E402
+from airflow_cdc.testing.transport import TransportBench, TransportContract  # noqa: E402
 
-__all__ = ["KindContract", "OffsetCodecContract", "SourceBench", "SourceContract"]
+__all__ = [
+    "KindContract",
+    "OffsetCodecContract",
+    "SourceBench",
+    "SourceContract",
+    "TransportBench",
+    "TransportContract",
+]

@@ -104,6 +104,10 @@ class IcebergWriter:
         else:
             writer.append()
 
+    def misfits(self, identifier: tuple[str, str], columns: Sequence[tuple[str, str]]) -> Sequence[str]:
+        """See ports.SharesTables."""
+        return iceberg_schema.misfits(self._lake.table(*identifier).schema(), columns)
+
     def changeable(self, stage: Stage) -> None:
         """See ports.StageWriter."""
         iceberg_fit.delete_by_position(self._lake, stage)

@@ -68,6 +68,17 @@ def fit_columns(lake: Lake, stage: Stage, columns: Sequence[tuple[str, str]]) ->
     return after.current_schema_id != before
 
 
+def misfits(schema: Schema, columns: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """How a schema differs from these (name, Spark SQL type) columns."""
+    known, names = {field.name: field.field_type for field in schema.fields}, [name for name, _ in columns]
+    absent = [f"{name} is missing" for name in names if name not in known]
+    more = [f"{name} is not in the source" for name in known if name not in names]
+    wanted = {name: iceberg_type(text, itertools.count(1)) for name, text in columns if name in known}
+    others = [f"{name} is {known[name]}, not {kind}" for name, kind in wanted.items() if not _same(known[name], kind)]
+    ordered = list(known) == names or bool(absent or more)
+    return (*absent, *more, *others, *(() if ordered else (f"their order is not {', '.join(names)}",)))
+
+
 def set_definition(lake: Lake, stage: Stage, table: Table) -> None:
     """Store on the stage the source definition that its rows are written with; later DDL is judged against it."""
     text = dump_definition(table)

@@ -78,7 +78,7 @@ class Looks:
         whole = now >= self.whole_at + WHOLE_LOOK_S
         if whole:
             self.topics, self.whole_at = settings(run).topics_about(run.tables), now
-        states = run.clients.transport.topic_states(self.topics)
+        states = run.clients.transport.gathered(self.topics)
         ends: Ends = {name: state.partitions for name, state in states.items()}
         new, self.ends = whole or ends != self.ends, ends
         return new

@@ -94,7 +94,8 @@ def shown_by(subject: Subject, view: SourceView) -> Covered | None:
     return subject.topic.log.covered(view.position)
 
 
-def _count(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
+def count_leaves(outcome: Outcome, scanned: Scanned, in_flight: int) -> None:
+    """Note the leaves of both sides, the rows of the sink, and how many keys are in flight."""
     outcome.sink_rows = rows_in(scanned.sink) if scanned.subject.part.whole else scanned.totals[1]
     leaves, unequal = sorted(scanned.source.keys() | scanned.sink.keys()), frozenset(scanned.unequal)
     outcome.leaves = len(leaves)
@@ -187,7 +188,7 @@ def _judge_keys(scanned: Scanned, events: Flights) -> KeyJudgement:
     for flight in events.each():
         digests = _judge_flight(scanned, judgement, flight, taken, digests)
         del flight  # before the next one is read
-    _count(outcome, scanned, taken.count)
+    count_leaves(outcome, scanned, taken.count)
     outcome.source_rows += rows_in(digests[0]) if subject.part.whole else scanned.totals[0]
     drilled = drill_keys(scanned, *digests, taken.within)
     if drilled.unexplained:
@@ -395,14 +396,14 @@ def judge_images(scanned: Scanned, now: Reached) -> ImageJudgement:
     subject, table = scanned.subject, scanned.subject.table
     outcome = Outcome(subject)
     if _too_busy(outcome, now):
-        _count(outcome, scanned, 0)
+        count_leaves(outcome, scanned, 0)
         outcome.source_rows = rows_in(scanned.source)
         return ImageJudgement(outcome, sink={}, open=set(), at=exact(scanned.view))
     tail = tail_of(outcome, now)
     flying = {str(image[0]) for image, _, _ in tail.image_changes()}
     ours, theirs = scanned.view.images(flying), subject.sink.images(table, flying)
     source, sink = taken_out(scanned, scanned.digests, ours, theirs)
-    _count(outcome, scanned, len(flying))
+    count_leaves(outcome, scanned, len(flying))
     drilled = _drill_images(scanned, source, sink, flying)
     if drilled.unexplained:
         outcome.add_caveats(leaf_caveat(drilled.unexplained))

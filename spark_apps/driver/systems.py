@@ -43,9 +43,11 @@ class Systems:
 def open_systems(run: Run) -> Systems:
     """The systems of the run's pipeline.
 
-    Raises ConfigError where there is no adapter for a kind, or the connector's settings are not supported.
+    Raises ConfigError where there is no adapter for a kind, or the connector's settings are not supported; UsageError where
+    there are no events.
     """
     pipeline, clients = run.pipeline, run.clients
+    pipeline.check_applied("this task")
     decoder = _load(reads_of(pipeline).decoder, f"reads events of {pipeline.connector.kind} about such a source", run)
     topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"reads events in {pipeline.transport.kind}", run)
     sink = SINKS[pipeline.sink.kind]

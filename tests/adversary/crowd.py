@@ -2,8 +2,8 @@
 
 A seed's own tables and statements are as they are alone, but for a name that another seed of the crowd has already. What
 concerns the connector is the crowd's: its modes, the step of each round, and whether a session may log so little that
-the connector stops. Days that no month has stop it for good, and a row that never rests with text that events do not
-carry keeps a recovery of all open until its table is left out: a crowd has neither, they need a seed of their own.
+the connector stops. Days that no month has and YEAR columns stop it for good, and a row that never rests with text that events do not
+carry keeps a recovery of all open until its table is left out: a crowd has none of these, they need a seed of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Crowd:
     def __post_init__(self) -> None:
         self.dice = random.Random(f"crowd {self.seeds}")
         stops = frozenset() if self.dice.random() < STOPS_SHARE else frozenset({"stops"})
-        self.without |= {"days", "hot charsets"} | stops
+        self.without |= {"days", "year", "hot charsets"} | stops
         members: list[Generator] = []
         for seed in self.seeds:
             taken = frozenset(name for member in members for name in member.tables)

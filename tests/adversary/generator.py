@@ -250,7 +250,7 @@ class Generator:
         self._fresh += 1
         if ddl:
             return Column(f"added{self._fresh}", ddl, values)
-        pool = [c for c in pool_of() if c.nullable and c.trouble not in self.without and "DEFAULT" not in c.ddl]
+        pool = [c for c in pool_of() if c.nullable and c.wanted(self.without) and "DEFAULT" not in c.ddl]
         return replace(self.dice.choice(pool), name=f"added{self._fresh}")
 
     def _free(self, table: Table) -> Column | None:

@@ -40,7 +40,11 @@ _DDL = re.compile(r"\b(ALTER|TRUNCATE|RENAME)\b", re.IGNORECASE)
 # what the connector says before it stops, and cannot go on by itself
 STOPS = (
     ("an impossible date", re.compile(r"Invalid (date|value)|invalid date", re.IGNORECASE)),
-    ("a session that logs less than whole rows", re.compile(r"internal schema size")),
+    ("YEAR columns that the server does not count", re.compile(r"eventType=TABLE_MAP|Failed to read remaining")),
+    (
+        "a session that logs less than whole rows, or DDL that the connector misreads",
+        re.compile(r"internal schema size"),
+    ),
 )
 
 

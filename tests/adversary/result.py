@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Finding:
-    """Something that must not be: `kind` is difference, crash, vague, stuck or healthy."""
+    """Something that must not be: `kind` is difference, crash, vague, stuck, healthy or idle."""
 
     kind: str
     seed: int

@@ -131,6 +131,8 @@ class Story:
             error = self.attempt("first copy", self.pipe.recover)
             if error is None:
                 return True
+            if why := limits.stop(error):
+                return self.read_past("first copy", f"{why}: {error}")
             if not self.gave_way(error):
                 break
         self.stuck("first copy", self.last_error)
@@ -315,6 +317,10 @@ class Story:
         self.attempt("diagnosis", lambda: codes.append(self.pipe.diagnosis()))
         if "HEALTHY" in codes:
             self.find("healthy", step, "", f"HEALTHY, while the connector has stopped: {why}")
+        return self.read_past(step, why)
+
+    def read_past(self, step: str, why: str) -> bool:
+        """Read past what stopped the connector by a recovery that is asked for. False: it stops again."""
         if self.attempt("restart", lambda: self.pipe.recover("full_snapshot")) is None and not (
             why := self.pipe.drain()
         ):
@@ -444,8 +450,11 @@ def run_seed(
 def run_crowd(
     servers: Servers, seeds: Sequence[int], folder: Path, *, without: frozenset[str], rounds: int, deadline: float
 ) -> Result:
-    """Several seeds in one pipeline; the result's `by_seed` says what each came to."""
-    return _run(servers, Crowd(tuple(seeds), without), folder, rounds=rounds, deadline=deadline)
+    """Several seeds in one pipeline; `by_seed` says what each came to. A crowd in which nothing is compared has failed."""
+    result = _run(servers, Crowd(tuple(seeds), without), folder, rounds=rounds, deadline=deadline)
+    if not result.compared and not result.failed:
+        result.findings.append(Finding("idle", seeds[0], "crowd", "", f"nothing was compared: {list(result.refusals)}"))
+    return result
 
 
 def _run(

@@ -26,6 +26,7 @@ from tests.unit.faults import epochs
 
 ORDERS, CUSTOMERS = "shop.orders", "shop.customers"
 MYSQL = "io.debezium.connector.mysql.MySqlConnector"
+PROVEN: dict[str, str] = {"verdict": "MATCH"}
 BY: dict[str, str] = {"who": "ada", "reason": "the table was dropped"}
 
 
@@ -88,7 +89,10 @@ def test_with_the_others_published_the_recovery_is_closed_and_its_stages_go(
         lake.ensure_table("shop", name, COLUMNS)
         lake.stage("shop", name, "recov_1_1")
     run.clients.control.patch_recovery(
-        run.run_id, published={CUSTOMERS: 7}, config_changed={"heartbeat.interval.ms": "60000"}
+        run.run_id,
+        published={CUSTOMERS: 7},
+        verified={CUSTOMERS: PROVEN},
+        config_changed={"heartbeat.interval.ms": "60000"},
     )
     connector.raw_config.return_value = {
         "topic.prefix": "shop",
@@ -131,7 +135,7 @@ def test_a_recovery_whose_run_lives_is_not_abandoned(run: Run) -> None:
 
 def test_what_cannot_be_abandoned_is_said_and_changes_nothing(run: Run) -> None:
     control = run.clients.control
-    control.patch_recovery(run.run_id, published={CUSTOMERS: 7})
+    control.patch_recovery(run.run_id, published={CUSTOMERS: 7}, verified={CUSTOMERS: PROVEN})
     before = control.state()
     with pytest.raises(UsageError, match=r"no table shop.else. Choose from: shop.orders"):
         abandon(run, ["shop.else"], **BY)
@@ -143,6 +147,21 @@ def test_what_cannot_be_abandoned_is_said_and_changes_nothing(run: Run) -> None:
     control.close_recovery(run.run_id)
     with pytest.raises(UsageError, match="no recovery is open"):
         abandon(run, **BY)
+
+
+def test_a_table_that_was_published_before_it_could_be_proven_can_be_abandoned(run: Run) -> None:
+    """As one that the connector writes itself is: it must not keep its recovery open for ever."""
+    run.clients.control.patch_recovery(
+        run.run_id, published={ORDERS: 7, CUSTOMERS: 8}, verified={CUSTOMERS: PROVEN, ORDERS: {"verdict": "MISMATCH"}}
+    )
+    with pytest.raises(UsageError, match="is already published"):
+        abandon(run, [CUSTOMERS], **BY)
+    recovery = run.clients.control.recovery(read_position)
+    assert recovery is not None
+    assert recovery.unsettled == [ORDERS]
+    run.clients.control.patch_recovery(run.run_id, verified={CUSTOMERS: {"verdict": "INCONCLUSIVE"}})
+    done = abandon(run, [ORDERS], **BY)
+    assert (done["abandoned"], done["left"], done["recovery"]) == ([ORDERS], [CUSTOMERS], "open")
 
 
 def test_a_detour_under_way_is_put_back_first(run: Run) -> None:

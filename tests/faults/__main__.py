@@ -1,6 +1,6 @@
-"""The matrix on real servers: `python -m tests.faults [--source postgres] [--only TEXT] [--from-round N] [--alone]`.
+"""The matrix on real servers: `python -m tests.faults [--source postgres|canal] [--only TEXT] [--from-round N] [--alone]`.
 
-Writes build/faults.json (MySQL: every fault) or build/faults-postgres.json (a short form). Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
+Writes build/faults.json (MySQL: every fault), build/faults-postgres.json or build/faults-canal.json (short forms). Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults import matrix, matrix_postgres, mysql, postgres
+from tests.faults import canal, matrix, matrix_canal, matrix_postgres, mysql, postgres
 from tests.faults.cell import Cell
 from tests.faults.runner import MATCH, first_copy, rounds, strike
 from tests.faults.world import FaultWorld
@@ -29,7 +29,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """One source's cells, the world they strike, and where its servers and its results are kept."""
+    """The cells of one kind of pipeline, the world they strike, and where its servers and its results are kept."""
 
     cells: tuple[Cell, ...]
     world: Callable[[Path], AbstractContextManager[FaultWorld]]
@@ -42,6 +42,7 @@ MATRICES = {
     "postgres": Matrix(
         matrix_postgres.CELLS, postgres.world, Path("build/faults-postgres"), Path("build/faults-postgres.json")
     ),
+    "canal": Matrix(matrix_canal.CELLS, canal.world, Path("build/faults-canal"), Path("build/faults-canal.json")),
 }
 
 

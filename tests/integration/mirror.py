@@ -153,6 +153,8 @@ class FakeTransport:
             known = {DDL.name: DDL, **{name: topic.state for name, topic in self.mirror.topics.items()}}
             return {name: known[name] for name in names if name in known}
 
+    gathered = topic_states
+
     def records(self, _topic: str, _ranges: Mapping[int, tuple[int, int]]) -> list[Record]:
         """No definition changes behind the back of these tests."""
         return []

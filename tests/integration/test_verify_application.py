@@ -62,6 +62,8 @@ class FakeTransport:
     def topic_states(self, names: list[str]) -> dict[str, TopicState]:
         return {name: self.topics[name].state for name in names if name in self.topics}
 
+    gathered = topic_states
+
     def records(self, _topic: str, _ranges: Any) -> list[Any]:
         return []
 

@@ -8,34 +8,27 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
-from airflow_cdc.sinks.iceberg.client import Lake
-from tests.integration.conftest import spark_conf
-from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search
-from tests.systems.case import SPOILT, Case, Result
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search, flink_mysql
+from tests.systems.case import Case, Result
+from tests.systems.running import embedded, lake_and_spark, run
 
 FOLDER, RESULTS = Path("build/systems"), Path("build/systems.json")
 CASES: tuple[Case, ...] = (
     debezium_postgres.CASE,
     *debezium_mariadb.CASES,
     canal_mysql.CASE,
-    canal_rabbitmq.CASE,
+    *canal_rabbitmq.CASES,
     debezium_search.CASE,
+    flink_mysql.CASE,
 )
 COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")
 TEXT = 160
@@ -50,52 +43,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     console, results = Console(width=180, highlight=False), list[Result]()
-    with lake_and_spark(FOLDER.absolute()) as (lake, spark):
+    with lake_and_spark(FOLDER.absolute(), embedded(FOLDER.absolute())) as (lake, spark):
         for case in chosen:
             results.append(run(case, FOLDER.absolute() / str(len(results)), spark, lake))
             console.print(f"{results[-1].system}: {results[-1].text}")
             RESULTS.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     console.print(table_of(results))
     return 0 if results and all(result.good for result in results) else 1
-
-
-def run(case: Case, folder: Path, spark: SparkSession, lake: Lake) -> Result:
-    """One row."""
-    folder.mkdir()
-    with case.opened(folder, spark, lake) as system:
-        system.fill()
-        text = system.fail()
-        began = time.monotonic()
-        with system.writing():
-            recovered = system.recover()
-        seconds = round(time.monotonic() - began, 1)
-        system.catch_up()
-        differences = system.differences()
-        system.spoil()
-        if (spoilt := system.differences()) != differences + SPOILT:
-            raise AssertionError(f"the comparison is blind: {spoilt} after rows were changed in the source alone")
-        return Result(
-            case.system, system.version, case.failure, text, recovered.problem, seconds, *differences, recovered.verdict
-        )
-
-
-@contextmanager
-def lake_and_spark(folder: Path) -> Iterator[tuple[Lake, SparkSession]]:
-    """An embedded Iceberg catalog in the folder, and a session that knows it as `lake`."""
-    from pyspark.sql import SparkSession
-
-    (folder / "warehouse").mkdir()
-    properties = {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}/warehouse"}
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("cdc-systems")
-    for key, value in spark_conf(folder / "spark", properties).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    try:
-        yield Lake("lake", properties), session
-    finally:
-        session.stop()
 
 
 def table_of(results: Sequence[Result]) -> Table:

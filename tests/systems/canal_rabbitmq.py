@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ class CanalRabbit(CanalMySql):
 
 
 @contextmanager
-def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[CanalRabbit]:
+def opened(folder: Path, spark: SparkSession, lake: Lake, *, moved: bool = False) -> Iterator[CanalRabbit]:
     """A database server, RabbitMQ, a search node and Canal of its own, and a database with both tables."""
     settings = [MySqlSettings(max_binlog_size=4194304)]
     with stack.start(folder / "stack", ("mysql",), mysql_settings=settings) as running:
@@ -55,7 +56,8 @@ def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[CanalRabbi
         running.others["opensearch"] = node.child
         rabbit = start_rabbitmq(folder, running.logs)
         try:
-            followed = OverRabbitMq(server, spark, lake, "", "", folder, NAME, ("kinds", "events"), rabbit, node.url)
+            tables = ("kinds", "events")
+            followed = OverRabbitMq(server, spark, lake, "", "", folder, NAME, tables, rabbit, node.url, moved)
             try:
                 version = f"MySQL {server.version}, Canal {versions.CANAL}, RabbitMQ {rabbit.version}"
                 yield CanalRabbit(followed, f"{version}, OpenSearch {versions.OPENSEARCH}")
@@ -65,4 +67,8 @@ def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[CanalRabbi
             rabbit.stop()
 
 
-CASE = Case("Canal/file RabbitMQ OpenSearch", "the log was purged past the cursor's GTIDs", opened)
+_FAILURE = "the log was purged past the cursor's GTIDs"
+CASES = (
+    Case("Canal/file RabbitMQ OpenSearch", _FAILURE, opened),
+    Case("Canal/file RabbitMQ (classic queue) OpenSearch", _FAILURE, partial(opened, moved=True)),
+)

@@ -13,6 +13,7 @@ from airflow_cdc.core.table import Table
 HEARTBEAT: Final = "heartbeat.interval"
 KEEP_ALIVE: Final = "debezium.connect.keep.alive.interval.ms"
 NAME: Final = "pipeline.name"
+BETWEEN: Final = "plan.between"
 _OPTION: Final = re.compile(r"source\.(\d+)\.(.+)")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|sec|min|m|h)")
 _UNITS: Final = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000}
@@ -36,7 +37,8 @@ _DEBEZIUM_FILTERS: Final = re.compile(r"debezium\.(column|message\.key|skipped\.
 class FlinkCapture:
     """The sources of one job, parsed (core.capture.CaptureSettings).
 
-    `reads`: the names that each source reads, as (database, table), each a regular expression; (): not known.
+    `reads`: the names that each source reads, as (database, table), each a regular expression; (): not known. `between`:
+    what the job does to rows between its sources and the tables that it writes.
     """
 
     prefix: str
@@ -46,10 +48,11 @@ class FlinkCapture:
     healing: Sequence[str] = ()
     history_topic: str | None = None
     heartbeat_topic: str = ""
-    reports_ddl: bool = True
+    reports_ddl: bool = False
     ddl_topic: str | None = None
     observed_only: bool = True
     years_adjusted: bool = False
+    between: str = ""
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> FlinkCapture:
@@ -66,6 +69,7 @@ class FlinkCapture:
             max(_milliseconds(one.get(HEARTBEAT, "")) for one in sources),
             min(int(one.get(KEEP_ALIVE, _KEEP_ALIVE_MS)) for one in sources),
             tuple(dict.fromkeys(healing)),
+            between=config.get(BETWEEN, ""),
         )
 
     def topic_of(self, table: str) -> str:  # noqa: ARG002
@@ -105,10 +109,13 @@ def _check(options: Mapping[str, str]) -> None:
         )
 
 
-def flat(name: str, sources: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """The options of a job's sources as one mapping, `source.1.hostname`, with the job's name. They hold passwords."""
+def flat(name: str, sources: Sequence[Mapping[str, str]], between: Sequence[str] = ()) -> dict[str, str]:
+    """The options of a job's sources as one mapping, `source.1.hostname`, with the job's name. They hold passwords.
+
+    `between`: see FlinkCapture.
+    """
     options = {f"source.{n}.{key}": value for n, one in enumerate(sources, 1) for key, value in one.items()}
-    return {NAME: name, **options}
+    return {NAME: name, **({BETWEEN: ", ".join(between)} if between else {}), **options}
 
 
 def _sources(config: Mapping[str, str]) -> tuple[dict[str, str], ...]:

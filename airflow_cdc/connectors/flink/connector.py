@@ -86,7 +86,10 @@ class FlinkConnector:
 
     def raw_config(self, name: str) -> Mapping[str, str]:
         """The options of its sources with their secrets, from its plan; the name alone without one."""
-        return flat(name, self._plan().sources if self.endpoint.plan else ())
+        if not self.endpoint.plan:
+            return flat(name, ())
+        plan = self._plan()
+        return flat(name, plan.sources, plan.between)
 
     def state(self, name: str) -> ConnectorState:
         """RUNNING with one task, which is FAILED while the job's exceptions say so, whatever Flink calls the job.
@@ -155,7 +158,9 @@ class FlinkConnector:
             return
         plan, start = self._plan(), self._next(name)
         properties = {"pipeline.name": name, **dict(text.split("=", 1) for text in self.endpoint.session)}
-        if start.savepoint:
+        # without a state of rows nothing has to be kept; a sink's would commit files that it had not committed, over rows
+        # that were written since
+        if start.savepoint and (start.offset is None or plan.keeps):
             properties["execution.state-recovery.path"] = start.savepoint
         if start.offset is not None:
             start = self._replanned(plan, start, start.offset)

@@ -21,6 +21,12 @@ SOURCE: Final = "mysql-cdc"
 _STARTUP: Final = "scan.startup."
 _OFFSET: Final = "scan.startup.specific-offset."
 _MODE: Final = "specific-offset"
+_EXEC: Final = "stream-exec-"
+_SCAN: Final = "stream-exec-table-source-scan"
+_SINK: Final = "stream-exec-sink"
+_ENDS: Final = frozenset({_SCAN, _SINK})
+# operators that handle one row after the other, and keep none
+_STATELESS: Final = _ENDS | {f"{_EXEC}{name}" for name in ("calc", "union", "drop-update-before")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,18 @@ class Plan:
     def sources(self) -> tuple[Mapping[str, str], ...]:
         """The options of each table that is read from MySQL's log. They hold the password."""
         return tuple(_options(node) for node in self.document["nodes"] if _is_source(node))
+
+    @property
+    def between(self) -> tuple[str, ...]:
+        """What is done to rows between sources and sinks, by Flink's names for the operators; (): they are copied."""
+        others = {_name(node).removeprefix(_EXEC) for node in self.document["nodes"] if _name(node) not in _ENDS}
+        pushed = {str(one.get("type", "ability")) for node in self.document["nodes"] for one in _abilities(node)}
+        return tuple(sorted({*others, *self.keeps, *pushed}))
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """The operators, apart from sources and sinks, that keep a state of rows, by Flink's names for them."""
+        return tuple(sorted({name for node in self.document["nodes"] if (name := _keeping(node))}))
 
     def starting_at(self, offset: RawOffset) -> Plan:
         """The plan with its source as a new one that starts at `offset`. Raises ConnectorError unless it has just one."""
@@ -82,6 +100,24 @@ class Plan:
         except OSError as error:
             part.unlink(missing_ok=True)
             raise _unusable(self.path, f"cannot be written: {error.strerror}") from None
+
+
+def _keeping(node: Mapping[str, Any]) -> str:
+    """The name of an operator with a state of rows; "": it has none."""
+    name = _name(node)
+    if name == _SINK and node.get("requireUpsertMaterialize"):
+        return "upsert-materialize"
+    return "" if name in _STATELESS else name.removeprefix(_EXEC)
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    """The kind of an operator, without the version of its form."""
+    return str(node.get("type", "")).rpartition("_")[0]
+
+
+def _abilities(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What Flink's planner has a source do: filters, projections, metadata."""
+    return list((node.get("scanTableSource") or {}).get("abilities") or ())
 
 
 def _is_source(node: Mapping[str, Any]) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from airflow_cdc.connectors.flink.capture import FlinkCapture
 from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.error_texts import TEXTS
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import SchemaFacts
-from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Evidence, Problem, Rules
+from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Blocker, Evidence, Problem, Rules
 from airflow_cdc.core.text import shorten
 from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES
 from airflow_cdc.decisions.diagnosis.evidence import (
@@ -18,7 +19,7 @@ from airflow_cdc.decisions.diagnosis.evidence import (
     server_evidence,
     state_evidence,
 )
-from airflow_cdc.decisions.diagnosis.strategy import FULL, TRANSLATE
+from airflow_cdc.decisions.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
 from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.position import MySqlPosition
 
@@ -114,6 +115,37 @@ def _facts(case: AnyCase) -> FlinkFacts | None:
     return case.connector if isinstance(case.connector, FlinkFacts) else None
 
 
+def without_key(case: AnyCase) -> str:
+    """Tables without a key: the job cannot replace a row of theirs that is there already."""
+    definitions = case.seen.schema.definitions if isinstance(case.seen.schema, SchemaFacts) else {}
+    keyless = ", ".join(sorted(name for name, table in definitions.items() if table.keyless))
+    return f"{keyless} without a key: what the job sends again would stand there twice" if keyless else ""
+
+
+def several_sources(case: AnyCase) -> str:
+    """A job with several sources, each with a position of its own."""
+    facts = _facts(case)
+    if facts is None or facts.sources < 2:
+        return ""
+    return f"the job has {facts.sources} sources of MySQL's log, each with a position of its own"
+
+
+def no_copy(case: AnyCase) -> str:
+    """A job whose rows are not those of one table of the source, as they stand there."""
+    facts = _facts(case)
+    capture = facts.capture if facts else None
+    if not isinstance(capture, FlinkCapture):
+        return ""
+    if capture.between:
+        return f"the job does more to the rows than to copy them: {capture.between}"
+    merged = [f"{one}.{name}" for one, name in capture.reads if f"{one}.{name}" not in case.seen.pipeline.source.tables]
+    return f"the job's source reads {', '.join(merged)}, which is not one of the pipeline's tables" if merged else ""
+
+
+def _not_built(why: str) -> Blocker:
+    return lambda _case: f"the job writes its tables itself: {why}"
+
+
 PROBLEMS = (
     Problem(
         "CONNECTOR_MISCONFIGURED",
@@ -156,4 +188,15 @@ PROBLEMS = (
     ),
 )
 
-RULES = Rules(PROBLEMS, beside=(Beside(_FAILING, restart_evidence),), texts=TEXTS)
+RULES = Rules(
+    PROBLEMS,
+    beside=(Beside(_FAILING, restart_evidence),),
+    blockers={
+        FULL: (without_key, several_sources, no_copy),
+        DIFF_REPAIR: (_not_built("the rows that differ are not put right by themselves"),),
+        NEXT_FILE: (_not_built("what was cut from the log is not put right by itself"),),
+        DETOUR: (_not_built("the job's options name one server, and are not changed from here"),),
+        TRANSLATE: (_not_built("the job's options name one server, and are not changed from here"),),
+    },
+    texts=TEXTS,
+)

@@ -23,6 +23,10 @@ class Transport(Client, Protocol):
         """Id and, per partition, first and next offset of each topic."""
         ...
 
+    def gathered(self, names: Iterable[str]) -> Mapping[str, TopicState]:
+        """The states after all events that were sent by now were brought to where they have offsets. It may write there."""
+        ...
+
     def end_offsets(self, names: Iterable[str]) -> Mapping[str, Mapping[int, int]]:
         """Topic → partition → next offset."""
         ...

@@ -16,8 +16,10 @@ _CATALOG = replace(NAME, names_connection=True)
 class IcebergSettings(SinkSpec):
     """An Iceberg catalog, and the namespace of the tables in it."""
 
-    writer: Literal["cdc_apply"] = key(
-        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`.", default="cdc_apply", kw_only=True
+    writer: Literal["cdc_apply", "connector"] = key(
+        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`, or the connector itself (with `transport.kind` direct).",
+        default="cdc_apply",
+        kw_only=True,
     )
     catalog: str = key(
         "Name of the Iceberg catalog, which is also the id of the Airflow connection that describes it.", form=_CATALOG

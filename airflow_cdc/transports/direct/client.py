@@ -39,6 +39,8 @@ class DirectTransport:
         """None exists."""
         return {}
 
+    gathered = topic_states
+
     def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:  # noqa: ARG002
         """None exists."""
         return {}

@@ -106,6 +106,10 @@ class KafkaTransport:
             for name, values in topics.items()
         }
 
+    def gathered(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """The states: nothing waits in front of a topic. Raises TransportError."""
+        return self.topic_states(names)
+
     def topic_names(self) -> list[str]:
         """All topics that the user may see. Raises TransportError."""
         with admin(self.endpoint) as client, explaining(self.where, "list the topics"):

@@ -14,8 +14,9 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.topics import PartitionRanges, TopicState
 from airflow_cdc.transports.rabbitmq import stream
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
+from airflow_cdc.transports.rabbitmq.forward import forward
 from airflow_cdc.transports.rabbitmq.management import Management
-from airflow_cdc.transports.rabbitmq.queue import Queue
+from airflow_cdc.transports.rabbitmq.queue import STREAM, Queue
 from airflow_cdc.transports.rabbitmq.wire import Record, connected
 
 
@@ -47,6 +48,15 @@ class RabbitMqTransport:
         """
         return {name: TopicState(name, "", self._partitions(queue)) for name, queue in self._queues(names).items()}
 
+    def gathered(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """The states after the messages of queues that are no streams were moved to the stream. Raises TransportError."""
+        names = list(names)
+        if self.endpoint.stream:
+            for name in sorted({self.endpoint.queue or name for name in names if name}):
+                if self._can_be_moved(name):
+                    forward(self.endpoint, name, self.endpoint.stream)
+        return self.topic_states(names)
+
     def end_offsets(self, names: Iterable[str]) -> dict[str, dict[int, int]]:
         """Queue → partition → next offset. Raises TransportError."""
         states = self.topic_states(names)
@@ -71,7 +81,7 @@ class RabbitMqTransport:
         """The messages of a small stream queue: all, or those in `ranges`. Raises TransportError."""
         name = self.queue_of(topic)
         if ranges is None:
-            queue = self._management.queue(name)
+            queue = self._queue(topic)
             if queue is None:
                 raise TransportError("there is no such queue", where=f"{self.where}, queue {name}")
             ranges = self._partitions(queue)
@@ -83,15 +93,40 @@ class RabbitMqTransport:
 
     def queue_of(self, topic: str) -> str:
         """The queue in which a topic's events are read."""
-        return self.endpoint.queue or topic
+        return self.endpoint.stream or self.endpoint.queue or topic
 
     def _queues(self, names: Iterable[str]) -> dict[str, Queue]:
-        queues = {name: self._management.queue(self.queue_of(name)) for name in sorted(set(names)) if name}
+        queues = {name: self._queue(name) for name in sorted(set(names)) if name}
         return {name: queue for name, queue in queues.items() if queue is not None}
+
+    def _queue(self, name: str) -> Queue | None:
+        """What is read, with what leads to it: a queue, or the stream that its messages are moved to."""
+        queue = self._management.queue(self.endpoint.queue or name)
+        if queue is None or not self.endpoint.stream:
+            return queue
+        stream = self._management.queue(self.endpoint.stream)
+        return queue.moved_to(stream or Queue(self.endpoint.stream, STREAM, {}, 0, 0, is_declared=False))
+
+    def _can_be_moved(self, name: str) -> bool:
+        """Whether there is such a queue. Raises TransportError unless its messages would be moved from a queue to a stream."""
+        queue, stream = self._management.queue(name), self._management.queue(self.endpoint.stream)
+        if queue is not None and queue.is_stream:
+            raise TransportError(
+                f"queue {name} is a stream", where=self.where, todo="Remove `stream` of this pipeline."
+            )
+        if stream is not None and not stream.is_stream:
+            raise TransportError(
+                f"`stream` names {stream.name}, which is a {stream.kind} queue",
+                where=self.where,
+                todo="Name a queue that does not exist yet, or a stream.",
+            )
+        return queue is not None
 
     def _partitions(self, queue: Queue) -> dict[int, tuple[int, int]]:
         if not queue.is_stream:
             return {}
+        if not queue.is_declared:
+            return {0: (0, 0)}
         return {0: stream.bounds(self.endpoint, queue.name, is_empty=lambda: self._is_empty(queue.name))}
 
     def _is_empty(self, name: str) -> bool:

@@ -15,6 +15,7 @@ class RabbitMqEndpoint:
 
     Attributes:
         queue: the queue that is read; "": the one with the topic's name.
+        stream: the stream queue that the queue's messages are brought into, to be read there; "": none.
         management: scheme, host and port of the management interface.
         tls: whether messages are read through TLS; ca: file of the certificate authority's certificate, "": the system's.
         timeout: seconds that one call may take.
@@ -30,6 +31,7 @@ class RabbitMqEndpoint:
     ca: str = ""
     timeout: float = 30.0
     queue: str = ""
+    stream: str = ""
 
     @property
     def where(self) -> str:

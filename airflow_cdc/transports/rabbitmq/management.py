@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,7 +12,7 @@ import httpx
 
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
-from airflow_cdc.transports.rabbitmq.queue import Binding, Queue, queue_of
+from airflow_cdc.transports.rabbitmq.queue import Binding, Queue, queue_of, settings_of
 
 _MISSING: Final = 404
 _NO_ACCESS: Final = (401, 403)
@@ -35,12 +35,25 @@ class Management:
             bindings = self._get(client, f"{place}/bindings") or ()
             kinds = {exchange: self._exchange_kind(client, exchange) for exchange in {b["source"] for b in bindings}}
             led = tuple(Binding(b["source"], b["routing_key"], kinds[b["source"]]) for b in bindings)
-            return queue_of(found, led)
+            return queue_of(found, led, self._dead(client, settings_of(found)))
 
     def names(self) -> list[str]:
         """The names of all queues of the virtual host."""
         with self._client() as client:
             return [one["name"] for one in self._get(client, f"queues/{self._vhost}?columns=name") or ()]
+
+    def _dead(self, client: httpx.Client, settings: Mapping[str, Any]) -> dict[str, int]:
+        """The queues bound to a dead-letter exchange, and how many messages are in them."""
+        exchange, key = settings.get("dead-letter-exchange"), settings.get("dead-letter-routing-key")
+        if exchange is None:
+            return {}
+        if exchange:
+            place = f"exchanges/{self._vhost}/{quote(exchange, safe='')}/bindings/source"
+            names = {one["destination"] for one in self._get(client, place) or () if one["destination_type"] == "queue"}
+        else:
+            names = {key} if key else set()
+        queues = {name: self._get(client, f"queues/{self._vhost}/{quote(name, safe='')}") for name in sorted(names)}
+        return {name: int(queue.get("messages") or 0) for name, queue in queues.items() if queue}
 
     def _exchange_kind(self, client: httpx.Client, name: str) -> str:
         found = self._get(client, f"exchanges/{self._vhost}/{quote(name, safe='')}") if name else {"type": "direct"}

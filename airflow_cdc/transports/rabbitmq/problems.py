@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from airflow_cdc.core.problem import AnyCase, Evidence, Problem, Rules
+from airflow_cdc.core.problem import WARNING, AnyCase, Evidence, Problem, Rules
 from airflow_cdc.decisions.diagnosis.evidence import evidence, transport_of
 from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from airflow_cdc.decisions.diagnosis.topic_rows import TOPIC_ROWS
 from airflow_cdc.transports.rabbitmq.error_texts import TEXTS
-from airflow_cdc.transports.rabbitmq.queue import STREAM
+from airflow_cdc.transports.rabbitmq.queue import STREAM, Moved, moved_of
 
 _WHERE: Final = "RabbitMQ's queues"
 
@@ -32,6 +33,31 @@ def cannot_be_read_again(case: AnyCase) -> Evidence | None:
     wrong = {name: kind for name, kind in _kinds(case).items() if kind != STREAM}
     texts = {name: _told(kind, transport.configs.get(name, {}).get("consumers", "")) for name, kind in wrong.items()}
     return evidence(case, _WHERE, texts) if texts else None
+
+
+def taken_or_dropped(case: AnyCase) -> Evidence | None:
+    """Messages leave the queue otherwise than by being moved to the stream."""
+    return _of_moved(case, _taken)
+
+
+def can_drop(case: AnyCase) -> Evidence | None:
+    """A queue has settings by which messages can leave it before they are moved to the stream."""
+    return _of_moved(case, lambda queue: queue.losses)
+
+
+def _of_moved(case: AnyCase, told: Callable[[Moved], Iterable[str]]) -> Evidence | None:
+    transport = transport_of(case.seen)
+    queues = moved_of(transport).values() if transport is not None and case.seen.pipeline.has_sink else ()
+    texts = {f"queue {queue.name}": "; ".join(told(queue)) for queue in queues}
+    return evidence(case, _WHERE, {name: text for name, text in texts.items() if text}) or None
+
+
+def _taken(queue: Moved) -> Iterator[str]:
+    if queue.consumers > 0:
+        yield f"{queue.consumers} other consumers take messages away: what they take never reaches the sink"
+    for name, count in queue.dead.items():
+        if count:
+            yield f"its dead-letter exchange has put {count} messages in queue {name}: the sink has not seen them"
 
 
 def _kinds(case: AnyCase) -> dict[str, str]:
@@ -57,6 +83,19 @@ PROBLEMS = (
         58,
         "A queue's events cannot be read again, so nothing can be applied from it or recovered through it.",
         cannot_be_read_again,
+    ),
+    Problem(
+        "TRANSPORT_MISCONFIGURED",
+        59,
+        "Messages leave the queue by another way than to the stream that events are read from.",
+        taken_or_dropped,
+    ),
+    Problem(
+        "TRANSPORT_MISCONFIGURED",
+        96,
+        "The queue can lose messages, or change their order, before they are moved to the stream.",
+        can_drop,
+        WARNING,
     ),
     *TOPIC_ROWS,
 )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, Final
 
 from airflow_cdc.core.observation import TransportFacts
 
 STREAM: Final = "stream"
+QUORUM: Final = "quorum"
+OWN: Final = "airflow-provider-cdc"  # begins the tags of our own consumers
+_BEFORE: Final = "before"
+_DELIVERIES: Final = 20  # a quorum queue's delivery-limit where none is set
 _DIRECT, _FANOUT = "direct", "fanout"
 _UNITS_MS: Final = {"Y": 31_536_000_000, "M": 2_592_000_000, "D": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 
@@ -38,7 +42,9 @@ class Binding:
 class Queue:
     """A queue: its kind (classic, quorum, stream), arguments and policy as one, its readers, and what leads to it.
 
-    `messages`: None until the server has counted them, which it does every few seconds.
+    `messages`: None until the server has counted them, which it does every few seconds. `before`: the queue whose messages are
+    moved to this stream. `is_declared`: whether there is such a queue already.
+    `dead`: queues of its dead-letter exchange → how many messages are in them.
     """
 
     name: str
@@ -47,6 +53,13 @@ class Queue:
     consumers: int
     messages: int | None
     bindings: Sequence[Binding] = ()
+    is_declared: bool = True
+    before: Queue | None = None
+    dead: Mapping[str, int] = field(default_factory=dict)
+
+    def moved_to(self, stream: Queue) -> Queue:
+        """The stream that this queue's messages are moved to, with what leads to this queue."""
+        return replace(stream, bindings=self.bindings, before=self)
 
     @property
     def is_stream(self) -> bool:
@@ -63,7 +76,48 @@ class Queue:
             "consumers": str(self.consumers),
             "bindings": json.dumps(sorted(map(astuple, self.bindings))),
             **{name: value for name, value in kept.items() if value},
+            **({_BEFORE: json.dumps(asdict(self.before.moved))} if self.before else {}),
         }
+
+    @property
+    def moved(self) -> Moved:
+        """What a diagnosis needs of a queue whose messages are moved to a stream."""
+        return Moved(self.name, self.kind, self.consumers, tuple(self._losses()), dict(self.dead))
+
+    def _losses(self) -> Iterator[str]:
+        """The settings by which messages leave the queue, or overtake others, before they are moved."""
+        own = self.settings
+        if "message-ttl" in own:
+            yield f"message-ttl {own['message-ttl']}: older messages are removed"
+        if "expires" in own:
+            yield f"expires {own['expires']}: the queue is removed when nobody reads it for so long"
+        limits = [f"{name} {own[name]}" for name in ("max-length", "max-length-bytes") if name in own]
+        if limits and own.get("overflow", "drop-head") == "drop-head":
+            yield f"{', '.join(limits)} with overflow drop-head: the oldest messages are removed"
+        elif limits:
+            yield f"{', '.join(limits)} with overflow {own['overflow']}: new messages are rejected, and not every connector asks"
+        if "max-priority" in own:
+            yield f"max-priority {own['max-priority']}: messages overtake others"
+        limit = int(own.get("delivery-limit", _DELIVERIES))
+        if self.kind == QUORUM and limit >= 0:
+            yield f"delivery-limit {limit}: a message is removed when so many processes have died with it; set it to -1"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A queue whose messages are moved to a stream: `consumers` are those of others, `losses` how it may lose messages."""
+
+    name: str
+    kind: str
+    consumers: int
+    losses: Sequence[str]
+    dead: Mapping[str, int]
+
+
+def moved_of(transport: TransportFacts) -> dict[str, Moved]:
+    """Topic → the queue whose messages are moved to its stream, as a diagnosis has it."""
+    told = {name: config[_BEFORE] for name, config in transport.configs.items() if _BEFORE in config}
+    return {name: Moved(**json.loads(text)) for name, text in told.items()}
 
 
 def bindings_of(transport: TransportFacts) -> dict[str, tuple[Binding, ...]]:
@@ -72,18 +126,28 @@ def bindings_of(transport: TransportFacts) -> dict[str, tuple[Binding, ...]]:
     return {name: tuple(Binding(*one) for one in json.loads(text)) for name, text in told.items()}
 
 
-def queue_of(value: Mapping[str, Any], bindings: Sequence[Binding]) -> Queue:
+def queue_of(value: Mapping[str, Any], bindings: Sequence[Binding], dead: Mapping[str, int] | None = None) -> Queue:
     """A queue as the management interface describes it."""
-    arguments = {name.removeprefix("x-"): one for name, one in (value.get("arguments") or {}).items()}
-    policy = dict(value.get("effective_policy_definition") or {})
+    settings = settings_of(value)
     return Queue(
         name=value["name"],
-        kind=str(value.get("type") or arguments.get("queue-type") or "classic"),
-        settings={**policy, **arguments},
-        consumers=int(value.get("consumers") or 0),
+        kind=str(value.get("type") or settings.get("queue-type") or "classic"),
+        settings=settings,
+        consumers=int(value.get("consumers") or 0) - _ours(value),
         messages=value.get("messages"),
         bindings=bindings,
+        dead=dead or {},
     )
+
+
+def settings_of(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A queue's policy and its arguments, which win, without their prefix."""
+    arguments = {name.removeprefix("x-"): one for name, one in (value.get("arguments") or {}).items()}
+    return {**(value.get("effective_policy_definition") or {}), **arguments}
+
+
+def _ours(value: Mapping[str, Any]) -> int:
+    return sum(str(one.get("consumer_tag")).startswith(OWN) for one in value.get("consumer_details") or ())
 
 
 def _milliseconds(age: str) -> int:

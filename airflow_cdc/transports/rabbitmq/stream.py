@@ -19,6 +19,7 @@ from airflow_cdc.transports.rabbitmq.wire import Record, connected
 QUIET_S: Final = 0.5
 MOST_S: Final = 3.0  # a stream that is written to is never quiet
 PREFETCH: Final = 200
+MARK: Final = "x-cdc-mark"  # the header of records that only we read
 _OFFSET: Final = "x-stream-offset"
 
 
@@ -43,7 +44,7 @@ def bounds(endpoint: RabbitMqEndpoint, queue: str, *, is_empty: Callable[[], boo
 def read(endpoint: RabbitMqEndpoint, queue: str, start: int, end: int) -> Iterator[Record]:
     """The messages from `start` to `end` (excluded), in order. Raises TransportError if one of them is not there any more.
 
-    Offsets have holes, because the server's own records take some: a hole is one only if what is before it is still there.
+    Offsets have holes, because the server's own records take some, and our marks: a hole is one only if what is before it is still there.
     """
     if end <= start:
         return
@@ -52,7 +53,7 @@ def read(endpoint: RabbitMqEndpoint, queue: str, start: int, end: int) -> Iterat
         for record in _delivered(connection, queue, start, endpoint.timeout, None):
             if record.offset > expected:
                 unsure = min(unsure, max(start, expected - 1))
-            if record.offset < end:
+            if record.offset < end and not record.is_mark:
                 yield record
             expected = record.offset + 1
             if expected >= end:
@@ -61,6 +62,18 @@ def read(endpoint: RabbitMqEndpoint, queue: str, start: int, end: int) -> Iterat
             raise _ended(endpoint, queue, expected, end)
         if unsure < end:
             _check_not_removed(connection, endpoint, queue, unsure)
+
+
+def before(connection: Any, endpoint: RabbitMqEndpoint, queue: str, mark: bytes, most: int) -> list[Record]:
+    """The last messages that stand before a mark, about `most` of them. Raises TransportError if the mark does not come."""
+    first, end = bounds(endpoint, queue, is_empty=lambda: False)
+    found: list[Record] = []
+    for record in _delivered(connection, queue, max(first, end - most), endpoint.timeout, None):
+        if record.is_mark and record.value == mark:
+            return found
+        if not record.is_mark:
+            found.append(record)
+    raise _ended(endpoint, queue, found[-1].offset + 1 if found else first, end)
 
 
 def _check_not_removed(connection: Any, endpoint: RabbitMqEndpoint, queue: str, offset: int) -> None:
@@ -104,7 +117,7 @@ def _delivered(
     for method, properties, body in messages:
         if method is None:
             break
-        yield Record(int(properties.headers[_OFFSET]), body)
+        yield Record(int(properties.headers[_OFFSET]), body, is_mark=MARK in properties.headers)
         channel.basic_ack(method.delivery_tag)
         if deadline is not None and time.monotonic() > deadline:
             break

@@ -24,6 +24,7 @@ _CHECK: Final = "Check host and port of the RabbitMQ connection, and that the se
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("ACCESS_REFUSED", "access to"), "Correct the login, or let that user read the queue and see its virtual host."),
     (("NOT_FOUND",), "Check the queue's name and the virtual host."),
+    (("INTERNAL_ERROR",), "Try again: a server that has just started answers so until its queues are ready."),
     (("vhost",), "Correct the virtual host (Schema) of the RabbitMQ connection."),
     (("SSL", "CERTIFICATE"), "Check `tls` and `ca` of the RabbitMQ connection."),
 )
@@ -31,12 +32,16 @@ _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message of a stream queue, as bytes. Such a queue has one partition, and its messages have no key."""
+    """A message of a stream queue, as bytes. Such a queue has one partition, and its messages have no key.
+
+    `is_mark`: one of our own, which is no event.
+    """
 
     offset: int
     value: bytes | None
     partition: int = 0
     key: bytes | None = None
+    is_mark: bool = False
 
 
 @contextmanager

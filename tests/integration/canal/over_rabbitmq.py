@@ -51,14 +51,18 @@ def canal_properties(server: RabbitServer, queue: str) -> dict[str, str]:
 class OverRabbitMq(IntoSearch, Followed):
     """Canal's own queue is a classic one with the database's name; the stream queue beside it is read.
 
-    `kafka` and `connect_url` are empty.
+    `kafka` and `connect_url` are empty. `moved`: there is none beside it; its messages are moved to one.
     """
 
     rabbit: RabbitServer
     url: str
+    moved: bool = False
 
     def transport_parts(self) -> tuple[Any, Any]:
         """See Followed."""
+        if self.moved:
+            settings = RabbitMqSettings("rabbitmq", "r", stream=f"{self.database}.cdc")
+            return RabbitMqTransport(settings.at(endpoint_of(self.rabbit))), settings
         settings = RabbitMqSettings("rabbitmq", "r", f"{self.database}.stream")
         declare(self.rabbit, settings.queue, self.database, STREAM)
         return RabbitMqTransport(settings.at(endpoint_of(self.rabbit))), settings

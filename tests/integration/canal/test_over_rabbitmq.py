@@ -52,9 +52,9 @@ class Made:
         )
         return make_canal(self.folder / "canal", settings)
 
-    def scene(self, canal: CanalServer, queue: str = "") -> Scene:
-        """The pipeline; `queue`: the one that is read instead of Canal's own."""
-        settings = RabbitMqSettings("rabbitmq", "r", queue)
+    def scene(self, canal: CanalServer, queue: str = "", stream: str = "") -> Scene:
+        """The pipeline; `queue`: the one that is read instead of Canal's own; `stream`: where its messages are moved to."""
+        settings = RabbitMqSettings("rabbitmq", "r", queue, stream)
         through = RabbitMqTransport(settings.at(endpoint_of(self.rabbit))), settings
         return Scene(self.name, self.mysql, canal, pipeline_run(self.name, self.mysql, through, canal))
 
@@ -123,6 +123,44 @@ def test_a_stream_beside_canal_s_queue_is_read(made: Made) -> None:
     assert scene.ids() == [1, 2, 3]
     assert made.depth(made.name) == 3
     assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
+
+
+def test_the_messages_of_canal_s_own_queue_are_moved_to_a_stream(made: Made) -> None:
+    """A diagnosis moves none, and names another consumer and what was dead-lettered."""
+    dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{made.name}.dead"}
+    scene = made.scene(made.canal(), stream=f"{made.name}.stream")
+    scene.canal.start()
+    for number in (1, 2, 3):
+        scene.insert(number)
+    wait_until(lambda: made.depth(made.name) == 3 or None, timeout=WAIT_S, what="three rows in the queue")
+    assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
+    assert scene.ids() == []
+    transport = scene.run.clients.transport
+    assert transport.gathered([made.name])[made.name].partitions == {0: (0, 3)}
+    assert (scene.ids(), made.depth(made.name)) == ([1, 2, 3], 0)
+    assert transport.endpoint.stream == f"{made.name}.stream"
+
+    pipeline = replace(scene.run.pipeline, sink=OpenSearchSettings("opensearch", made.name, "s"))
+    rules = rules_for(pipeline)
+
+    def judged() -> str | None:
+        found = diagnose(replace(observe(scene.run, watch=0.0), pipeline=pipeline), rules)
+        return json.dumps(found.evidence) if found.code == "TRANSPORT_MISCONFIGURED" else None
+
+    with made.rabbit.connect() as connection:
+        channel = connection.channel()
+        channel.queue_declare(f"{made.name}.dead", durable=True)
+        channel.queue_delete(made.name)
+        channel.queue_declare(made.name, durable=True, arguments={**dead, "x-message-ttl": 1})
+        told = wait_until(judged, timeout=WAIT_S, what="the message-ttl to be named")
+        assert "message-ttl 1: older messages are removed" in told
+        channel.basic_publish("", made.name, b"expires")
+        wait_until(
+            lambda: "put 1 messages in queue" in (judged() or "") or None, timeout=WAIT_S, what="the dead letter"
+        )
+        channel.basic_consume(made.name, lambda *_: None)
+        wait_until(lambda: "1 other consumers" in (judged() or "") or None, timeout=WAIT_S, what="the consumer")
+        channel.queue_delete(f"{made.name}.dead")
 
 
 def test_a_routing_key_that_leads_nowhere_loses_events_in_silence(made: Made) -> None:

@@ -46,6 +46,34 @@ def fault(path: Path, text: str) -> ConfigError:
     return caught.value
 
 
+DIRECT = (
+    MINIMAL.replace("kind: debezium, conn_id: shop_connect", "kind: flink, conn_id: shop_flink")
+    .replace("{kind: kafka, conn_id: shop_kafka}", "{kind: direct}")
+    .replace("writer: cdc_apply", "writer: connector")
+)
+
+
+def test_a_connector_may_write_the_sink_where_there_are_no_events(registry: Path) -> None:
+    registry.write_text(DIRECT)
+    shop = load_registry(registry)["shop"]
+    assert (shop.has_sink, shop.is_applied, shop.written_by_connector) == (True, False, True)
+    with pytest.raises(UsageError, match="a repair needs events"):
+        shop.check_applied("a repair")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "cure"),
+    [
+        (DIRECT.replace("writer: connector", "writer: cdc_apply"), "sink", "writer: connector"),
+        (MINIMAL.replace("writer: cdc_apply", "writer: connector"), "sink.writer", "Leave `writer` out"),
+    ],
+)
+def test_who_writes_the_sink_follows_from_the_transport(registry: Path, text: str, key: str, cure: str) -> None:
+    error = fault(registry, text)
+    assert f"key {key})" in str(error)
+    assert cure in str(error)
+
+
 def test_the_documented_file_loads(registry: Path) -> None:
     shop = load_registry(registry)["shop"]
     assert shop.source.tables == ("shop.customers", "shop.orders")
@@ -89,7 +117,7 @@ def test_a_bare_off_is_the_word_off(registry: Path) -> None:
         ("    sink:  ", "    sinc:  ", "sinc", "Did you mean 'sink'?"),
         ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql', 'mariadb' or 'postgres'."),
         ("kind: debezium", "kind: maxwell", "connector.kind", "Write 'debezium', 'canal' or 'flink'."),
-        ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply'."),
+        ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply' or 'connector'."),
         ("tables: [shop.customers, shop.orders]", "tables: []", "source.tables", "schema.table"),
         ("tables: [shop.customers, shop.orders]", "tables: [orders]", "source.tables", "schema.table"),
         ("tables: [shop.customers, shop.orders]", "tables: shop.orders", "source.tables", "schema.table"),

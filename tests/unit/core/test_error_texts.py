@@ -67,6 +67,24 @@ def test_what_is_said_names_the_problem(text: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to deserialize data of EventHeaderV4{timestamp=1, eventType=TABLE_MAP, serverId=101, headerLength=19}",
+        "java.io.EOFException: Failed to read remaining 1 of 2 bytes from position 3. Block length: 0. Initial block length: 1.",
+    ],
+)
+def test_years_that_the_server_does_not_count_are_told_from_a_cut_connection(text: str) -> None:
+    explained = explain(text)
+    assert (explained.code, "YEAR" in explained.meaning) == ("CONNECTOR_FAILED", True)
+    assert explain("java.io.EOFException: Failed to read remaining 1 of 2 bytes").code == "CONNECTOR_FAILED_TRANSIENT"
+
+
+def test_a_table_whose_columns_the_connector_misread_is_told_with_a_way_out() -> None:
+    explained = explain("Error processing row in t, internal schema size 17, but row size 16 , restart connector")
+    assert (explained.code, "full_snapshot" in explained.meaning) == ("CONNECTOR_FAILED", True)
+
+
+@pytest.mark.parametrize(
     ("gtids", "code"), [("75ac0c48-7f6b-11f0-9c3a-0242ac110002:1-26", "GTID_PURGED"), ("null", "BINLOG_PURGED")]
 )
 def test_a_long_context_between_the_words_does_not_hide_them(gtids: str, code: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.faults import matrix_postgres
+from tests.faults import matrix_canal, matrix_postgres
 from tests.faults.matrix import CELLS, FAULTS, MOMENTS
 from tests.paths import ROOT
 
@@ -32,4 +32,10 @@ def test_every_cell_of_postgresql_has_its_line_and_ended_in_match() -> None:
     seen = [f"| {cell.step} | {cell.moment} | {cell.fault} | MATCH |" for cell in cells]
     assert [line for line in seen if line not in evidence] == []
     assert {cell.fault for cell in cells} == set(matrix_postgres.FAULTS)
+    assert len(set(cells)) == len(cells) >= 12
+
+
+def test_every_fault_of_canal_strikes_somewhere() -> None:
+    cells = matrix_canal.CELLS
+    assert {cell.fault for cell in cells} == set(matrix_canal.FAULTS)
     assert len(set(cells)) == len(cells) >= 12

@@ -104,7 +104,7 @@ def test_only_tables_that_differ_are_compared_once_more(monkeypatch: pytest.Monk
 
     run = cast("Any", SimpleNamespace(pipeline=SimpleNamespace(policy=SimpleNamespace(standstill=1.0))))
     monkeypatch.setattr(verify, "_compared", compare)
-    monkeypatch.setattr(verify, "_wait_for_xa", lambda *_: None)
+    monkeypatch.setattr(verify, "wait_for_xa", lambda *_: None)
     monkeypatch.setattr(verify, "summary", str)
     task = task_of("shop.a", TABLE, "shop.z")
     outcomes = verify.compare_passes(run, cast("Any", None), task, {}, lambda *_: ())

@@ -30,6 +30,14 @@ def source(number: int, options: dict[str, str]) -> dict[str, Any]:
     return node(number, scanTableSource={"table": table})
 
 
+def scan(**more: Any) -> dict[str, Any]:
+    return node(1, type="stream-exec-table-source-scan_2", scanTableSource={"table": {}, **more})
+
+
+def sink(**more: Any) -> dict[str, Any]:
+    return node(3, type="stream-exec-sink_1", **more)
+
+
 def write(path: Path, *nodes: dict[str, Any]) -> Plan:
     ends = [{"source": 1, "target": 2, "shuffle": {}}, {"source": 2, "target": 3, "shuffle": {}}]
     path.write_text(json.dumps({"flinkVersion": "1.20", "nodes": list(nodes), "edges": ends}))
@@ -76,3 +84,20 @@ def test_what_is_no_plan_is_named_and_its_password_is_not(tmp_path: Path, conten
     with pytest.raises(ConnectorError, match=why) as error:
         Plan.read(str(path))
     assert error.value.where == str(path)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "between", "keeps"),
+    [
+        ((scan(), sink()), (), ()),
+        ((scan(), node(2), sink()), ("calc",), ()),
+        ((scan(abilities=[{"type": "ReadingMetadata"}]), sink()), ("ReadingMetadata",), ()),
+        ((scan(), sink(requireUpsertMaterialize=True)), ("upsert-materialize",), ("upsert-materialize",)),
+        ((scan(), node(2, type="stream-exec-join_1"), sink()), ("join",), ("join",)),
+    ],
+)
+def test_operators_that_change_or_keep_rows_are_named(
+    tmp_path: Path, nodes: tuple[dict[str, Any], ...], between: tuple[str, ...], keeps: tuple[str, ...]
+) -> None:
+    plan = write(tmp_path / "plan.json", *nodes)
+    assert (plan.between, plan.keeps) == (between, keeps)

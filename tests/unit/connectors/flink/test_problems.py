@@ -89,3 +89,17 @@ def test_what_is_skipped_and_what_is_not_kept_are_warnings() -> None:
 def test_no_row_says_anything_of_another_connector() -> None:
     case = RULES.case(seen())
     assert [row.code for row in RULES.problems if row.holds(case) is not None] == []
+
+
+def test_only_a_job_that_copies_one_table_is_recovered() -> None:
+    def blocked(**more: Any) -> tuple[str, ...]:
+        case = RULES.case(seen(connector=facts(**more), source=SOURCE))
+        return tuple(why for blocker in RULES.blockers["full_snapshot"] if (why := blocker(case)))
+
+    def capture(table: str, *between: str) -> FlinkCapture:
+        return FlinkCapture.from_config(flat("shop", ({"database-name": "shop", "table-name": table},), between))
+
+    assert blocked(capture=capture("orders")) == ()
+    assert "which is not one of the pipeline's tables" in blocked(capture=capture("orders|customers"))[0]
+    assert "more to the rows than to copy them: join" in blocked(capture=capture("orders", "join"))[0]
+    assert "2 sources of MySQL's log" in blocked(capture=capture("orders"), sources=2)[0]

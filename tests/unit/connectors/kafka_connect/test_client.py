@@ -78,11 +78,11 @@ def test_what_passes_by_itself_is_tried_again(server: Scripted, connect: Debeziu
 
 def test_a_rebalance_without_end_is_an_error_in_time(server: Scripted) -> None:
     server.answers = [REBALANCE]
-    client = KafkaConnect(ConnectEndpoint(server.url, retry_for=0.5))
+    client = KafkaConnect(ConnectEndpoint(server.url, retry_for=3))
     began = time.monotonic()
     with pytest.raises(RebalancingError) as caught:
         client.status("shop")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert len(server.requests) > 1
     assert caught.value.status == 409
     assert f"{server.url}, GET /connectors/shop/status" in str(caught.value)

@@ -48,7 +48,7 @@ class World:
 
     def loop(self, lasts: int = 10) -> Loop:
         control = SimpleNamespace(facts=lambda: SimpleNamespace(recovery=self.recovery))
-        clients = SimpleNamespace(control=control, transport=SimpleNamespace(topic_states=self.topic_states))
+        clients = SimpleNamespace(control=control, transport=SimpleNamespace(gathered=self.topic_states))
         source = replace(PIPELINE.source, tables=TABLES)
         pipeline = replace(PIPELINE, source=source, apply=ApplySpec("continuous", lasts))
         run = Run(pipeline, cast("Any", clients), "apply__1", "")

@@ -18,6 +18,7 @@ from airflow_cdc.core.topics import TopicState
 from airflow_cdc.hooks.rabbitmq import CdcRabbitMqHook
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
+from airflow_cdc.transports.rabbitmq.forward import overlap_of
 from airflow_cdc.transports.rabbitmq.problems import RULES
 from airflow_cdc.transports.rabbitmq.queue import Binding, bindings_of, queue_of
 from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
@@ -129,3 +130,75 @@ def test_a_connection_becomes_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> No
     assert (tls.port, tls.vhost, tls.ca, tls.api) == (5671, "shop", "/ca.pem", "https://rabbit:1")
     with pytest.raises(ConfigError, match="login is empty"):
         hook(monkeypatch, host="rabbit").endpoint()
+
+
+def moved(rank: int, value: dict[str, Any], *, dead: dict[str, int] | None = None) -> Evidence | None:
+    """The evidence of a row for a queue whose messages are moved to a stream."""
+    queue = queue_of({"name": "shop", "type": "classic", **value}, (), dead).moved_to(queue_of(STREAM, ()))
+    config = json.loads(json.dumps(queue.config))
+    topics = TransportFacts({"q": TopicState("q", "", {0: (0, 1)})}, {"shop.orders": "q"}, {"q": config})
+    case = RULES.case(seen(transport=topics))
+    assert not any(blocker(case) for strategy in RULES.blockers for blocker in RULES.blockers[strategy])
+    return next(row for row in RULES.problems if row.rank == rank).holds(case)
+
+
+def test_a_queue_whose_messages_are_moved_is_read_as_its_stream() -> None:
+    assert (moved(51, {}), moved(58, {}), moved(59, {}), moved(96, {})) == (None, None, None, None)
+
+
+def test_messages_that_leave_the_queue_by_another_way() -> None:
+    own = {"consumer_tag": "airflow-provider-cdc.1"}
+    assert moved(59, {"consumers": 1, "consumer_details": [own]}) is None
+    told = moved(59, {"consumers": 2, "consumer_details": [own, {"consumer_tag": "ctag"}]}) or {}
+    assert told["queue shop"].startswith("1 other consumers take messages away")
+    assert moved(59, {}, dead={"dlq": 0}) is None
+    assert "put 3 messages in queue dlq" in (moved(59, {}, dead={"dlq": 3}) or {})["queue shop"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "text"),
+    [
+        ("classic", {"x-message-ttl": 5000}, "message-ttl 5000: older messages are removed"),
+        ("classic", {"x-expires": 5000}, "expires 5000"),
+        ("classic", {"x-max-length": 10}, "max-length 10 with overflow drop-head"),
+        ("classic", {"x-max-length-bytes": 10, "x-overflow": "reject-publish"}, "new messages are rejected"),
+        ("classic", {"x-max-priority": 5}, "messages overtake others"),
+        ("quorum", {}, "delivery-limit 20"),
+        ("quorum", {"x-delivery-limit": 3}, "delivery-limit 3"),
+        ("quorum", {"x-delivery-limit": -1}, ""),
+        ("classic", {"x-delivery-limit": 3}, ""),
+    ],
+)
+def test_how_a_queue_can_lose_messages(kind: str, arguments: dict[str, Any], text: str) -> None:
+    told = moved(96, {"type": kind, "arguments": arguments})
+    assert text in (told or {}).get("queue shop", "")
+    assert bool(told) == bool(text)
+
+
+def test_a_stream_is_not_the_queue_itself() -> None:
+    with pytest.raises(ConfigError, match="names the queue itself"):
+        RabbitMqSettings("rabbitmq", "r", "shop", "shop")
+    settings = RabbitMqSettings("rabbitmq", "r", "shop", "shop.cdc")
+    assert RabbitMqTransport(settings.at(RabbitMqEndpoint("rabbit"))).queue_of("shop") == "shop.cdc"
+
+
+@pytest.mark.parametrize(
+    ("tail", "again", "whole", "overlap"),
+    [
+        ("abcdef", "ef", False, "ef"),
+        ("abcdef", "efgh", False, "ef"),  # g and h were taken, and not published
+        ("abcdef", "gh", True, ""),
+        ("", "ab", True, ""),
+        ("abcdef", "cde", True, "cdef"),  # f is delivered with the next batch
+        ("abcdef", "cde", False, None),  # f was acknowledged and e was not
+        ("abcdef", "bd", True, None),
+        ("abcabc", "abc", False, "abc"),
+        ("aa", "aa", False, "aa"),
+        ("ab", "a", False, None),
+    ],
+)
+def test_messages_that_come_again_are_the_end_of_the_stream_or_nothing(
+    tail: str, again: str, whole: bool, overlap: str | None
+) -> None:
+    told = overlap_of([c.encode() for c in tail], [c.encode() for c in again], whole=whole)
+    assert told is None if overlap is None else told is not None and b"".join(told).decode() == overlap

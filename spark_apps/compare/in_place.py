@@ -1,0 +1,48 @@
+"""The tables of a recovery, compared as readers see them, while the connector writes to them (at_rest.py)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.capture import captured
+from airflow_cdc.flows.reached import wait_past
+from airflow_cdc.flows.recovery import current, watermark_of
+from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps.compare.at_rest import Sides, TableItself, compare_at_rest
+from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa
+from airflow_cdc.spark_apps.compare.results import summary
+from airflow_cdc.spark_apps.compare.scan import Outcome
+from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("airflow_cdc.verify")
+
+
+def compare_in_place(run: Run, spark: SparkSession, options: Mapping[str, Any]) -> list[Outcome]:
+    """Compare all tables of the recovery, which the connector writes to meanwhile."""
+    recovery, reader, writer = current(run), row_reader(run), stage_writer(run)
+    timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
+
+    def reach_now() -> Watermark:
+        position = run.clients.source.position()
+        wait_past(run, position, timeout)
+        return position
+
+    def newest(table: Table) -> SinkView:
+        own = TableItself(run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name))
+        version = writer.version(own)
+        return SinkView(spark, writer.at(spark, own, version), version)
+
+    sides = Sides(reader, watermark_of(recovery, run), reach_now, newest)
+    outcomes = compare_at_rest(sides, list(captured(run, recovery.tables).values()))
+    for outcome in outcomes:
+        wait_for_xa(run, outcome)
+        log.info("%s", summary(outcome))
+    return outcomes

@@ -1,0 +1,67 @@
+"""The catalogs that `make catalogs` recovers into: real ones, each with its own store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import stack
+from stack import versions
+from stack.object_store import start_object_store
+from stack.process import end
+from stack.rest_catalog import start_rest_catalog
+from tests.systems.running import embedded
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogCase:
+    """A row: its name, what it runs on, and how it is opened in a folder: PyIceberg's properties."""
+
+    name: str
+    version: str
+    opened: Callable[[Path], AbstractContextManager[Mapping[str, str]]]
+
+
+@contextmanager
+def in_a_file(folder: Path) -> Iterator[Mapping[str, str]]:
+    """SQLite and a folder."""
+    yield embedded(folder)
+
+
+@contextmanager
+def in_postgres(folder: Path) -> Iterator[Mapping[str, str]]:
+    """A database of a PostgreSQL server, and a folder."""
+    with stack.start(folder / "stack", ("postgres",)) as running:
+        server = running.postgres["postgres"]
+        server.execute("CREATE DATABASE catalog")
+        login = f"{server.user}:{server.password}"
+        yield {**embedded(folder), "uri": f"postgresql+psycopg://{login}@{server.host}:{server.port}/catalog"}
+
+
+@contextmanager
+def by_rest(folder: Path) -> Iterator[Mapping[str, str]]:
+    """A REST catalog, and an object store."""
+    logs = folder / "logs"
+    logs.mkdir()
+    store = start_object_store(folder, logs)
+    try:
+        java = {**store.iceberg(), "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+        catalog = start_rest_catalog(folder, logs, java)
+        try:
+            yield {"type": "rest", "uri": catalog.url, **store.iceberg()}
+        finally:
+            end(catalog.child)
+    finally:
+        end(store.child)
+
+
+CATALOGS: Final = (
+    CatalogCase("embedded", "SQLite, a local folder", in_a_file),
+    CatalogCase(
+        "jdbc", f"PostgreSQL {versions.POSTGRES_TESTED[versions.POSTGRES_DEFAULT]}, a local folder", in_postgres
+    ),
+    CatalogCase("rest", f"Iceberg {versions.ICEBERG_REST} REST server, S3Proxy {versions.S3PROXY} (s3://)", by_rest),
+)

@@ -1,0 +1,251 @@
+"""A MySQL database that a real Flink job copies into Iceberg tables, and the steps of its recovery."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_cdc.connectors.flink.connector import FlinkConnector
+from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
+from airflow_cdc.connectors.flink.offset import FlinkCodec
+from airflow_cdc.connectors.flink.settings import FlinkSettings
+from airflow_cdc.control.control import Control
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.store import SqlControlStore
+from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import connector as connector_steps
+from airflow_cdc.flows import reset_offset, watermark
+from airflow_cdc.flows.close import close
+from airflow_cdc.flows.decide import decide
+from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.publish import publish
+from airflow_cdc.flows.run import Run, RunOptions
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.spark_apps.driver.functions import register_functions
+from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.verify import verify
+from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport
+from airflow_cdc.transports.direct.settings import DirectSettings
+from stack.flink import FlinkCluster
+from stack.mysql import MySqlServer
+from tests.integration.flink.support import QUICK
+from tests.integration.recovering import SECONDS, meanwhile
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+UPSERT = "'format-version' = '2', 'write.upsert.enabled' = 'true'"
+
+
+def _options(given: Mapping[str, str]) -> str:
+    return ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A table that the job copies: its columns as Flink declares them, and its key."""
+
+    columns: str
+    key: str
+
+    @property
+    def declared(self) -> str:
+        return f"({self.columns}, PRIMARY KEY ({self.key}) NOT ENFORCED)"
+
+
+@dataclass(slots=True)
+class Followed:
+    """Tables of one database, a job of its name, and their copies in a namespace of its name.
+
+    `tables`: name → how Flink declares it. One table is one source of the job, so a job of several tables has several
+    sources.
+    """
+
+    server: MySqlServer
+    flink: FlinkCluster
+    spark: SparkSession
+    lake: Lake
+    lake_properties: Mapping[str, str]
+    folder: Path
+    database: str
+    tables: Mapping[str, Copied]
+    options: Mapping[str, str] = field(default_factory=lambda: QUICK)
+    source: Any = field(init=False)
+    connector: Any = field(init=False)
+    base: Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        register_functions(self.spark)
+        name, server = self.database, self.server
+        part = FlinkSettings(
+            "flink",
+            "f",
+            name,
+            str(self.folder / "plan.json"),
+            self.flink.savepoints.as_uri(),
+            ("execution.checkpointing.interval=1s",),
+        )
+        self.source = MySqlSource(MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password))
+        self.connector = FlinkConnector(
+            part.at(FlinkEndpoint(self.flink.url, gateway=self.flink.gateway)), FlinkCodec()
+        )
+        pipeline = Pipeline(
+            name,
+            MySqlSettings("mysql", "m", tuple(f"{name}.{table}" for table in self.tables)),
+            part,
+            DirectSettings("direct"),
+            IcebergSettings("iceberg", name, self.lake.name, writer="connector"),
+            policy=Policy(hold=HoldPolicy(mode="off")),
+        )
+        # a file of its own: Flink gives up a commit to a catalog in SQLite when another connection wrote to it meanwhile
+        control = Control(
+            SqlControlStore(SqlEndpoint("sqlite", str(self.folder / "control.db"), options={"timeout": "30"})), name
+        )
+        clients: Any = Parts(self.source, self.connector, DirectTransport(DirectEndpoint()), self.lake, control)
+        self.base = Run(pipeline, clients, "run-0", str(self.folder))
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = self.server.execute(
+            f"USE {self.database}",
+            "SET SESSION time_zone = '+00:00'",
+            "SET SESSION cte_max_recursion_depth = 100000",
+            *statements,
+        )
+        return rows
+
+    def catalog(self) -> dict[str, str]:
+        """The options of the catalog `lake` in Flink."""
+        return {
+            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "uri": f"jdbc:{self.lake_properties['uri'].replace('sqlite:///', 'sqlite:')}",
+            "jdbc.schema-version": "V1",
+            "jdbc.busy_timeout": "60000",
+            "warehouse": self.lake_properties["warehouse"],
+        }
+
+    def follow(self) -> None:
+        """Create the tables in the lake, compile the job's plan, start it, and wait until its snapshot is over.
+
+        The plan has to say where the sink's tables are: the session in which it is started knows no catalog `lake`.
+        """
+        self.lake.reach()  # the first to open the catalog lets its readers go on beside a writer
+        name, server = self.database, self.server
+        made, declared, inserts = [], [], []
+        for table, copied in self.tables.items():
+            source = {
+                "connector": "mysql-cdc",
+                "hostname": server.host,
+                "port": str(server.port),
+                "username": server.debezium.user,
+                "password": server.debezium.password,
+                "database-name": name,
+                "table-name": table,
+                "server-time-zone": "UTC",
+                **self.options,
+            }
+            sink = {
+                "connector": "iceberg",
+                "catalog-name": "lake",
+                "catalog-database": name,
+                "catalog-table": table,
+                **self.catalog(),
+            }
+            made.append(f"CREATE TABLE lake.{name}.`{table}` {copied.declared} WITH ({UPSERT})")
+            declared.append(f"CREATE TABLE `{table}` {copied.declared} WITH ({_options(source)})")
+            declared.append(f"CREATE TABLE `to_{table}` {copied.declared} WITH ({_options(sink)})")
+            inserts.append(f"INSERT INTO `to_{table}` SELECT * FROM `{table}`")
+        whole = inserts[0] if len(inserts) == 1 else f"STATEMENT SET BEGIN {'; '.join(inserts)}; END"
+        self.flink.sql(
+            f"CREATE CATALOG lake WITH ({_options({'type': 'iceberg', **self.catalog()})})",
+            f"CREATE DATABASE lake.{name}",
+            *made,
+            *declared,
+            f"COMPILE PLAN 'file://{self.folder / 'plan.json'}' FOR {whole}",
+        )
+        self.connector.resume(name)
+        self.connector.wait_running(name)
+        self.wait_read()
+
+    def wait_read(self) -> None:
+        """Wait until the job has stored an offset past all that the source has committed so far, and the sink shows it."""
+        position = self.source.position()
+
+        def past() -> bool | None:
+            stored = self.connector.facts(self.database).offset
+            return True if stored and stored.has_read(position) else None
+
+        poll_until(past, timeout=SECONDS, what=f"the job to store an offset past {position}")
+
+    def purge(self) -> None:
+        """All but the newest file of the log."""
+        self.execute("FLUSH BINARY LOGS")
+        newest = self.execute("SHOW BINARY LOGS")[-1][0]
+        self.execute(f"PURGE BINARY LOGS TO '{newest}'")
+
+    def failure(self) -> str:
+        """What the job says once it has failed."""
+        trace: str = poll_until(
+            lambda: next(iter(self.connector.state(self.database).failures), None),
+            timeout=SECONDS,
+            what="the job to fail",
+        )
+        return trace
+
+    def recover(self, run_id: str, **options: Any) -> dict[str, Any]:
+        """The steps of cdc_recovery, one after the other. Returns what was decided, and the facts of `verify`."""
+        run = replace(self.base, run_id=run_id, options=RunOptions(approved=True, **options))
+        decision = decide(run, run.options.strategy or None)
+        open_recovery(run, Decision.from_json(decision))
+        connector_steps.stop(run)
+        watermark.fence_and_watermark(run)
+        recover(run, self.spark)
+        reset_offset.reset_offset(run)
+        connector_steps.resume(run)
+        compared = verify(run, self.spark)
+        publish(run)
+        close(run)
+        return {"decision": decision, "verify": compared}
+
+    def versions(self, table: str) -> list[int]:
+        """The versions that readers saw, oldest first."""
+        return [entry.snapshot_id for entry in self.lake.table(self.database, table).metadata.snapshot_log]
+
+    def restored_from(self) -> str:
+        """The state from which the running job was started; "": none."""
+        (job,) = self.flink.jobs(self.database)
+        restored = self.flink.call("GET", f"/jobs/{job['jid']}/checkpoints")["latest"]["restored"]
+        return str(restored["external_path"]) if restored else ""
+
+    def sink_rows(self, table: str, version: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """All rows of a table, by Spark: PyIceberg does not read the deletes that Flink writes."""
+        at = "" if version is None else f" VERSION AS OF {version}"
+        frame = self.spark.sql(f"SELECT * FROM `{self.lake.name}`.`{self.database}`.`{table}`{at}")
+        rows: Sequence[Mapping[str, Any]] = frame.toArrow().to_pylist()
+        return rows
+
+
+def writing(followed: Followed, *statements: str) -> AbstractContextManager[threading.Event]:
+    """Run the statements again and again meanwhile, {n} counting up; what they raise is raised at the end."""
+
+    def write(stop: threading.Event) -> None:
+        connection = followed.server.connect(database=followed.database, autocommit=False)
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION time_zone = '+00:00'")
+            n = 0
+            while not stop.wait(0.02):
+                n += 1
+                for statement in statements:
+                    cursor.execute(statement.format(n=n))
+                connection.commit()
+
+    return meanwhile(write)

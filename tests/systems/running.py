@@ -1,0 +1,65 @@
+"""Running one row: a lake with its Spark session, and a system's failure, recovery and comparison in it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from airflow_cdc.sinks.iceberg.client import Lake
+from tests.integration.conftest import spark_conf
+from tests.systems.case import SPOILT, Case, Result
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def embedded(folder: Path) -> dict[str, str]:
+    """PyIceberg's properties of a catalog in a file of the folder, its warehouse beside it."""
+    (folder / "warehouse").mkdir()
+    return {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}/warehouse"}
+
+
+@contextmanager
+def lake_and_spark(
+    folder: Path, properties: Mapping[str, str], more_jars: Sequence[Path] = ()
+) -> Iterator[tuple[Lake, SparkSession]]:
+    """A catalog, and a session that knows it as `lake`."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    conf = spark_conf(folder / "spark", dict(properties))
+    conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, more_jars)])
+    builder = SparkSession.builder.master("local[2]").appName("cdc-systems")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    try:
+        yield Lake("lake", dict(properties)), session
+    finally:
+        session.stop()
+
+
+def run(case: Case, folder: Path, spark: SparkSession, lake: Lake) -> Result:
+    """One row."""
+    folder.mkdir()
+    with case.opened(folder, spark, lake) as system:
+        system.fill()
+        text = system.fail()
+        began = time.monotonic()
+        with system.writing():
+            recovered = system.recover()
+        seconds = round(time.monotonic() - began, 1)
+        system.catch_up()
+        differences = system.differences()
+        system.spoil()
+        if (spoilt := system.differences()) != differences + SPOILT:
+            raise AssertionError(f"the comparison is blind: {spoilt} after rows were changed in the source alone")
+        return Result(
+            case.system, system.version, case.failure, text, recovered.problem, seconds, *differences, recovered.verdict
+        )
