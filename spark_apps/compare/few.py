@@ -65,16 +65,25 @@ def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] |
     """The digest of every leaf; None if it is left to Spark, which also says what is wrong with the rows."""
     if not all(isinstance(column.value_type, _EXACT) for column in (*hashed(table), *table.key_columns)):
         return None
-    rows, digests = read(), dict[int, Leaf]()
-    if rows is None:
-        return None
+    digests = dict[int, Leaf]()
     names = [column.name for column in table.mirrored if column in hashed(table) or column in table.key_columns]
     try:
+        rows = read()
+        if rows is None:
+            return None
         for row in rows.select(names).to_pylist():
             values = {name: _plain(value) for name, value in row.items()}
             leaf, digest = leaf_of(table, scheme, key_text(table, values)), row_leaf(row_hash(table, values))
             digests[leaf] = add_leaves(digests.get(leaf, Leaf(0, 0, 0)), digest)
-    except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        ArithmeticError,
+        NotImplementedError,
+        OSError,
+        pa.ArrowException,
+    ) as error:
         log.info("%s: digested by Spark: %r", table.full_name, error)
         return None
     return digests
