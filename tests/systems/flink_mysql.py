@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 NAME = "systems_flink"
 GONE = "no longer available on the server"
-# the row that is written last
-LAST = 999_999
+# the row that is written last, below the writer's and within the hours that a TIMESTAMP has
+LAST = 99_999
 
 # each with its type in Flink. Not among them: FLOAT, BIT, TIME and geometry, which have another type in the job's tables
 # than a recovery reads.
