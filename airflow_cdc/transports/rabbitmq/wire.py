@@ -21,10 +21,12 @@ _NAME: Final = "airflow-provider-cdc"
 _HEARTBEAT_S: Final = 600
 _CHECK: Final = "Check host and port of the RabbitMQ connection, and that the server answers there."
 # words in a reason → what to do; the first match counts
+# what a server that has just started answers until its queues are ready
+STARTING: Final = ("INTERNAL_ERROR", "Stream not found")
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (("ACCESS_REFUSED", "access to"), "Correct the login, or let that user read the queue and see its virtual host."),
     (("NOT_FOUND",), "Check the queue's name and the virtual host."),
-    (("INTERNAL_ERROR",), "Try again: a server that has just started answers so until its queues are ready."),
+    (STARTING, "Try again: a server that has just started answers so until its queues are ready."),
     (("vhost",), "Correct the virtual host (Schema) of the RabbitMQ connection."),
     (("SSL", "CERTIFICATE"), "Check `tls` and `ca` of the RabbitMQ connection."),
 )
