@@ -197,7 +197,8 @@ def test_a_table_dropped_at_the_source_stops_no_other_table(scene: Scene) -> Non
     run.clients.control.open_recovery("recovery", tables=[dropped, f"{scene.rig.schema}.names"])
     with pytest.raises(SinkError, match="airflow cdc abandon"):
         scene.apply(run_id="run-2")
-    run.clients.control.patch_recovery("recovery", published={f"{scene.rig.schema}.names": 1})
+    proven = f"{scene.rig.schema}.names"
+    run.clients.control.patch_recovery("recovery", published={proven: 1}, verified={proven: {"verdict": "MATCH"}})
     connector = create_autospec(DebeziumConnector, instance=True)
     connector.state.return_value = ConnectorState("RUNNING")
     abandon(replace(run, clients=replace(run.clients, connector=connector)), who="ada", reason="it was dropped")

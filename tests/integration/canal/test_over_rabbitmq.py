@@ -141,7 +141,10 @@ def test_the_messages_of_canal_s_own_queue_are_moved_to_a_stream(made: Made) -> 
     assert transport.endpoint.stream == f"{made.name}.stream"
 
     pipeline = replace(scene.run.pipeline, sink=OpenSearchSettings("opensearch", made.name, "s"))
-    rules = rules_for(pipeline)
+    every = rules_for(pipeline)
+    # this pipeline has no table in its sink yet, which stands before a warning
+    asked = tuple(problem for problem in every.problems if problem.code == "TRANSPORT_MISCONFIGURED")
+    rules = replace(every, problems=asked)
 
     def judged() -> str | None:
         found = diagnose(replace(observe(scene.run, watch=0.0), pipeline=pipeline), rules)
@@ -152,6 +155,7 @@ def test_the_messages_of_canal_s_own_queue_are_moved_to_a_stream(made: Made) -> 
         channel.queue_declare(f"{made.name}.dead", durable=True)
         channel.queue_delete(made.name)
         channel.queue_declare(made.name, durable=True, arguments={**dead, "x-message-ttl": 1})
+        channel.queue_bind(made.name, "canal", routing_key=made.name)
         told = wait_until(judged, timeout=WAIT_S, what="the message-ttl to be named")
         assert "message-ttl 1: older messages are removed" in told
         channel.basic_publish("", made.name, b"expires")
