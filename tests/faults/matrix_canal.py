@@ -7,6 +7,7 @@ import signal
 import time
 from typing import TYPE_CHECKING, cast
 
+from stack.guard import descendants
 from tests.faults import strikes
 from tests.faults.cell import Cell, Fault, Moments, Seen, When, cells
 from tests.faults.strikes import TASK_KILLED, kill_and_restart
@@ -37,13 +38,14 @@ def cursor_written(recovery: Recovery) -> bool:
 
 
 def canal_starts(recovery: Recovery) -> bool:
-    """Its process is there."""
-    return _world(recovery).canal.alive
+    """Its process is there, and not only the guard that starts it."""
+    child = _world(recovery).canal.child
+    return child is not None and child.alive and bool(descendants(child.pid))
 
 
 def canal_sends(recovery: Recovery) -> bool:
     """Its cursor has left the place that was written for it: what it sent is acknowledged."""
-    written = recovery.document().get("written")
+    written = recovery.document().get("offset_after")
     stored = recovery.world.run(recovery.run_id).clients.connector.committed_offset("shop", "shop")
     return bool(written) and stored is not None and dict(stored) != written
 

@@ -209,7 +209,11 @@ class Recovery:
         def strike() -> None:
             if cell not in self.struck:
                 self.struck[cell] = time.monotonic()
-                cell.strike(self)
+                try:
+                    cell.strike(self)
+                except BaseException:
+                    del self.struck[cell]  # missed
+                    raise
                 self._go_on()
 
         def look() -> None:
