@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+
 from tests.faults import matrix_canal, matrix_postgres
+from tests.faults.cell import Cell, Fault
 from tests.faults.matrix import CELLS, FAULTS, MOMENTS
 from tests.paths import ROOT
 
@@ -23,19 +28,22 @@ def test_the_task_of_every_moment_is_killed_and_no_cell_stands_twice() -> None:
     assert len(set(CELLS)) == len(CELLS) >= 50
 
 
-def test_every_cell_of_postgresql_has_its_line_and_ended_in_match() -> None:
-    told = PAGE.read_text().split("### PostgreSQL", 1)[1]
-    evidence = (ROOT / "docs" / "evidence" / "kill-matrix-postgres.md").read_text()
-    cells = matrix_postgres.CELLS
+@pytest.mark.parametrize(
+    ("heading", "page", "cells", "faults"),
+    [
+        ("### PostgreSQL", "kill-matrix-postgres.md", matrix_postgres.CELLS, matrix_postgres.FAULTS),
+        ("### Canal, RabbitMQ, OpenSearch", "kill-matrix-canal.md", matrix_canal.CELLS, matrix_canal.FAULTS),
+    ],
+    ids=["postgres", "canal"],
+)
+def test_every_cell_of_a_short_form_has_its_line_and_ended_in_match(
+    heading: str, page: str, cells: tuple[Cell, ...], faults: Mapping[str, Fault]
+) -> None:
+    told = PAGE.read_text().split(heading, 1)[1].split("\n### ")[0]
     lines = [f"| {cell.step}: {cell.moment} | {cell.fault} |" for cell in cells]
     assert [line for line in lines if line not in told] == []
+    evidence = (ROOT / "docs" / "evidence" / page).read_text()
     seen = [f"| {cell.step} | {cell.moment} | {cell.fault} | MATCH |" for cell in cells]
     assert [line for line in seen if line not in evidence] == []
-    assert {cell.fault for cell in cells} == set(matrix_postgres.FAULTS)
-    assert len(set(cells)) == len(cells) >= 12
-
-
-def test_every_fault_of_canal_strikes_somewhere() -> None:
-    cells = matrix_canal.CELLS
-    assert {cell.fault for cell in cells} == set(matrix_canal.FAULTS)
+    assert {cell.fault for cell in cells} == set(faults)
     assert len(set(cells)) == len(cells) >= 12
