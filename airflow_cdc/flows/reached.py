@@ -119,7 +119,8 @@ def not_failed(run: Run, task: str = "resume_connector") -> None:
         raise ConnectorError(
             f"connector {run.pipeline.connector.name} failed after the restart: {cause}",
             where=run.where,
-            todo=f"Fix what the connector reports (`airflow cdc diagnose {run.pipeline.name}` explains it), then clear the task {task}.",
+            todo=f"Fix what the connector reports (`airflow cdc diagnose {run.pipeline.name}` explains it), then clear the"
+            f" task {task}.",
         )
 
 

@@ -24,7 +24,8 @@ def reset_offset(run: Run) -> Facts:
     """Write W as the connector's offset and read it back; or leave the offset if only tables are wrong (INV 39).
 
     If the connector writes the tables itself, they are published first. Safe to run again: the first backup is kept, and a
-    connector that already reads from this W (or past it) is not touched. Raises SourceError if W is gone, SchemaError if a table changed since W (INV 11).
+    connector that already reads from this W (or past it) is not touched. Raises SourceError if W is gone, SchemaError if a
+    table changed since W (INV 11).
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)

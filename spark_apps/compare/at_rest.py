@@ -1,8 +1,9 @@
 """Compare tables that the connector writes itself, without events: keys that differ are read again until they rest.
 
 The source is read first (V), then its position is taken (P), the connector reads past P, and only then is the sink read
-(S). So S holds everything that V shows, and perhaps more; the verdict is about S. Keys whose rows are equal in V and S are done. The others changed
-between the two, or are wrong. They are read again in rounds: the source all the while until after the sink. A key is
+(S). So S holds everything that V shows, and perhaps more; the verdict is about S. Keys whose rows are equal in V and S
+are done. The others changed between the two, or are wrong. They are read again in rounds: the source all the while until
+after the sink. A key is
 
 * equal if the sink's row is one that the source showed during the round: the sink held it after that round's V;
 * wrong if the source showed one row throughout, and the sink another, in WRONG_ROUNDS rounds in a row;
