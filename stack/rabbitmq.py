@@ -84,10 +84,18 @@ class RabbitServer:
         return cls(**{**value, **parts, **children})
 
 
-def start_rabbitmq(base: Path, logs: Path, *, keep: bool = False, before: RabbitServer | None = None) -> RabbitServer:
+def start_rabbitmq(
+    base: Path,
+    logs: Path,
+    *,
+    keep: bool = False,
+    before: RabbitServer | None = None,
+    more: Mapping[str, str] | None = None,
+) -> RabbitServer:
     """Start a server under `base/rabbitmq` and wait until both of its interfaces answer.
 
-    `before`: the one that ended there; its addresses, its login and what it stored are kept.
+    `before`: the one that ended there; its addresses, its login and what it stored are kept. `more`: further lines of
+    its settings.
     """
     root = programs()
     folder = base / "rabbitmq"
@@ -97,7 +105,7 @@ def start_rabbitmq(base: Path, logs: Path, *, keep: bool = False, before: Rabbit
     if before is not None:
         port, management, login = before.port, before.management, before.user
         end(before.epmd)
-    _write_settings(folder, port, management, login)
+    _write_settings(folder, port, management, login, more or {})
     env = _environment(root, folder, distribution, mapper)
     # started here, because a server that starts it would leave it behind
     argv = [str(_erts(root) / "bin" / "epmd"), "-port", str(mapper), "-address", HOST]
@@ -171,7 +179,7 @@ def _erts(root: Path) -> Path:
     return next((root / _ERLANG).glob("erts-*"))
 
 
-def _write_settings(folder: Path, port: int, management: int, login: User) -> None:
+def _write_settings(folder: Path, port: int, management: int, login: User, more: Mapping[str, str]) -> None:
     config = {
         "listeners.tcp.1": f"{HOST}:{port}",
         "management.tcp.ip": HOST,
@@ -181,6 +189,7 @@ def _write_settings(folder: Path, port: int, management: int, login: User) -> No
         "log.console": "true",
         "log.file": "false",
         "management_agent.disable_metrics_collector": "false",
+        **more,
     }
     path = folder / "rabbitmq.conf"
     path.touch(mode=0o600)

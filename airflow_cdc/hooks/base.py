@@ -123,3 +123,9 @@ def flag(extra: Mapping[str, Any], key: str, *, default: bool) -> bool:
     if value in (None, ""):
         return default
     return str(value).strip().lower() in {"1", "true", "yes", "on"}
+
+
+def tls_settings(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of core.tls.TlsSettings, from extra fields of the same names."""
+    named = {key: str(extra.get(key) or "") for key in ("ca_file", "cert_file", "key_file", "key_password")}
+    return {"verify": flag(extra, "verify", default=True), **named}

@@ -8,7 +8,7 @@ from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.extras import needs
-from airflow_cdc.hooks.base import CdcHook
+from airflow_cdc.hooks.base import CdcHook, tls_settings
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 
 if TYPE_CHECKING:
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 class CdcOpenSearchHook(CdcHook[OpenSearchEndpoint]):
     """An OpenSearch cluster that holds mirrored tables.
 
-    Connection fields: host, port (9200), schema (https or http), login and password. Extra fields: `ca` (file of the
-    certificate authority's certificate), `shards` and `replicas` of new indexes (1 each).
+    Connection fields: host, port (9200), schema (https or http), login and password (a password alone is a bearer
+    token). Extra fields: `verify` (check the server's certificate, default true), `ca_file` (your own certificate
+    authority), `cert_file`, `key_file`, `key_password` (a client certificate), `shards` and `replicas` of new indexes
+    (1 each).
     """
 
     default_conn_name = "cdc_opensearch_default"
@@ -38,7 +40,7 @@ class CdcOpenSearchHook(CdcHook[OpenSearchEndpoint]):
             url=f"{scheme}://{host}:{conn.port or 9200}",
             user=conn.login or "",
             password=conn.password or "",
-            ca=str(extra.get("ca") or ""),
+            **tls_settings(extra),
             shards=self._number(extra.get("shards"), "shards", 1),
             replicas=self._number(extra.get("replicas"), "replicas", 0),
         )

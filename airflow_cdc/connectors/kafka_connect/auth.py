@@ -1,8 +1,7 @@
-"""How a request proves who asks: login and password, a token, a token that a server issues (OAuth), a client certificate."""
+"""How a request proves who asks: login and password, a token, a token that a server issues (OAuth)."""
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 import httpx
 
-from airflow_cdc.core.errors import ConfigError, ConnectorError
+from airflow_cdc.core.errors import ConnectorError
 
 # a token is renewed this long before it ends, and kept for as long if its server does not say when that is
 EARLY_S: Final = 30.0
@@ -27,18 +26,12 @@ class Identity:
         password: its password; with `token_url`, the client secret; without `user`, a bearer token.
         token_url: where a token is issued for them (OAuth 2.0, client credentials); "": no token is asked for.
         scope: what to ask a token for.
-        certificate: PEM file of a client certificate, and its key unless that is in `key`.
-        key: PEM file of its key.
-        key_password: the key's password.
     """
 
     user: str = ""
     password: str = field(default="", repr=False)
     token_url: str = ""
     scope: str = ""
-    certificate: str = ""
-    key: str = ""
-    key_password: str = field(default="", repr=False)
 
     def auth(self) -> httpx.Auth | None:
         """What httpx adds to each request; None: nothing."""
@@ -47,19 +40,6 @@ class Identity:
         if self.user:
             return httpx.BasicAuth(self.user, self.password)
         return Bearer(self.password) if self.password else None
-
-    def present(self, context: ssl.SSLContext, where: str) -> None:
-        """Show the client certificate to servers that ask for one. Raises ConfigError for files that cannot be read."""
-        if not self.certificate:
-            return
-        try:
-            context.load_cert_chain(self.certificate, self.key or None, self.key_password or "")
-        except (OSError, ssl.SSLError) as error:
-            raise ConfigError(
-                f"the client certificate cannot be used: {getattr(error, 'reason', '') or type(error).__name__}",
-                where=f"{where}, {self.certificate}",
-                todo="Check cert_file, key_file and key_password of the Connect connection: PEM files that belong together.",
-            ) from None
 
 
 class Bearer(httpx.Auth):

@@ -22,6 +22,7 @@ from airflow_cdc.connectors.kafka_connect.auth import Identity
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, ConnectorError
 from airflow_cdc.core.secrets import mask_text
+from airflow_cdc.core.tls import TlsSettings
 
 _TODO: Final[dict[int, str]] = {
     401: "Check login and password, or the token, of the Connect connection.",
@@ -65,7 +66,7 @@ class ConnectEndpoint:
     """Address and credentials of a Connect cluster's REST interface.
 
     `url` may carry login and password; they are moved into `user` and `password`. `verify` is True,
-    False or the path of a CA file. `token_url`, `scope`, `certificate`, `key` and `key_password`: see `auth.Identity`. `timeout` bounds one request, `retry_for` one call with its
+    False or the path of a CA file. `token_url` and `scope`: see `auth.Identity`; `certificate`, `key` and `key_password`: a client certificate. `timeout` bounds one request, `retry_for` one call with its
     retries, both in seconds. `trust_env`: use proxies named by the environment.
     """
 
@@ -85,8 +86,7 @@ class ConnectEndpoint:
     @property
     def identity(self) -> Identity:
         """Who asks."""
-        who = (self.user, self.password, self.token_url, self.scope, self.certificate, self.key, self.key_password)
-        return Identity(*who)
+        return Identity(self.user, self.password, self.token_url, self.scope)
 
     def __post_init__(self) -> None:
         text = self.url.strip()
@@ -204,23 +204,14 @@ def _release(root: Any) -> tuple[int, ...]:
 def _verify(endpoint: ConnectEndpoint) -> ssl.SSLContext | bool:
     if isinstance(endpoint.verify, bool) and not endpoint.certificate:
         return endpoint.verify
-    context = _trusting(endpoint)
-    endpoint.identity.present(context, endpoint.where)
-    return context
-
-
-def _trusting(endpoint: ConnectEndpoint) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=None if isinstance(endpoint.verify, bool) else endpoint.verify)
-    except OSError:
-        raise ConfigError(
-            f"the CA file {endpoint.verify} cannot be read",
-            where=endpoint.where,
-            todo="Check the path in the connection.",
-        ) from None
-    if endpoint.verify is False:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
+    ca_file = "" if isinstance(endpoint.verify, bool) else endpoint.verify
+    return TlsSettings(
+        ca_file=ca_file,
+        verify=endpoint.verify is not False,
+        cert_file=endpoint.certificate,
+        key_file=endpoint.key,
+        key_password=endpoint.key_password,
+    ).tls_context(endpoint.where)
 
 
 def _broken(error: httpx.HTTPError, where: str) -> ConnectorError:

@@ -16,7 +16,11 @@ FORM: Final[dict[str, Any]] = {
         "placeholders": {"host": "search.example", "port": "9200", "schema": "https", "extra": '{"replicas": 1}'},
     },
     "conn-fields": {
-        "ca": field("CA certificate", "File of the certificate authority's certificate"),
+        "verify": field("Check the TLS certificate", type=["boolean", "null"], default=True),
+        "ca_file": field("TLS: CA file", "Path; takes the place of the system's authorities"),
+        "cert_file": field("TLS: client certificate", "Path"),
+        "key_file": field("TLS: client key", "Path; if it is not in the certificate's file"),
+        "key_password": field("TLS: password of the client key", format="password"),
         "shards": field("Shards", "Primary shards of a new index (default 1)"),
         "replicas": field("Replicas", "Replicas of each shard once an index is published (default 1)"),
     },

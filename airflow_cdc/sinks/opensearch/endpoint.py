@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.tls import TlsSettings
 
 
 @dataclass(frozen=True, slots=True)
-class OpenSearchEndpoint:
+class OpenSearchEndpoint(TlsSettings):
     """An OpenSearch cluster.
 
     Attributes:
         url: scheme, host and port of one node, or of a load balancer before the nodes.
-        ca: file of the certificate authority's certificate; "": the system's.
+        user, password: basic authentication; a password alone is a bearer token.
         shards, replicas: of indexes created here.
         timeout: seconds that one call may take.
     """
@@ -23,7 +24,6 @@ class OpenSearchEndpoint:
     url: str
     user: str = ""
     password: str = field(default="", repr=False)
-    ca: str = ""
     shards: int = 1
     replicas: int = 1
     timeout: float = 60.0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import ConnectionError as Unreachable
-from opensearchpy.exceptions import ImproperlyConfigured, OpenSearchException, TransportError
+from opensearchpy.exceptions import ImproperlyConfigured, OpenSearchException, SSLError, TransportError
 
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UnknownStateError
 
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
 
 CONFLICT: Final = 409
 NOT_FOUND: Final = 404
-_NO_ACCESS: Final = (401, 403)
+_TODOS: Final = {
+    401: "Check login and password of the OpenSearch connection.",
+    403: "Give the user of the OpenSearch connection the permissions that the page Privileges lists.",
+}
+_TLS_TODO: Final = (
+    "Give the authority's file as ca_file of the OpenSearch connection, whose host must be a name in the certificate;"
+    " check schema, port, cert_file and key_file."
+)
 _BUSY: Final = 429
 _SERVER_FAULT: Final = 500
 
@@ -58,30 +66,42 @@ class Session:
 
 def connect(endpoint: OpenSearchEndpoint) -> OpenSearch:
     """A client of the cluster. Raises ConfigError for a file that cannot be read."""
-    login = {"http_auth": (endpoint.user, endpoint.password)} if endpoint.user else {}
-    secure = {"ca_certs": endpoint.ca} if endpoint.ca else {}
+    secure = {"ssl_context": endpoint.tls_context(endpoint.where)} if endpoint.url.startswith("https:") else {}
     try:
         return OpenSearch(
-            [endpoint.url], timeout=endpoint.timeout, max_retries=2, retry_on_timeout=False, **login, **secure
+            [endpoint.url],
+            timeout=endpoint.timeout,
+            max_retries=2,
+            retry_on_timeout=False,
+            **_login(endpoint),
+            **secure,
         )
     except (ImproperlyConfigured, OSError) as error:
         raise ConfigError(str(error), where=endpoint.where, todo="Correct the connection's fields.") from None
 
 
+def _login(endpoint: OpenSearchEndpoint) -> dict[str, Any]:
+    if endpoint.user:
+        return {"http_auth": (endpoint.user, endpoint.password)}
+    return {"headers": {"Authorization": f"Bearer {endpoint.password}"}} if endpoint.password else {}
+
+
 def explained(error: OpenSearchException, what: str, where: str) -> CdcError:
     """The error as one of this package's: what could not be done, the cluster's reason, and what to do next."""
     status, reason = status_of(error), reason_of(error)
+    if isinstance(error, SSLError):
+        return SinkError(f"{what}: {_tls_reason(reason)}", where=where, todo=_TLS_TODO)
     if isinstance(error, Unreachable) or status in (None, _BUSY) or status >= _SERVER_FAULT:
         return UnknownStateError(
             f"{what}: {reason}", where=where, todo="Check that the cluster is up and its address is right; try again."
         )
-    if status in _NO_ACCESS:
-        return SinkError(
-            f"{what}: {reason}",
-            where=where,
-            todo="Correct the connection's login, or give that user the permissions that the page Privileges lists.",
-        )
-    return SinkError(f"{what}: {reason}", where=where)
+    return SinkError(f"{what}: {reason}", where=where, todo=_TODOS.get(status, ""))
+
+
+def _tls_reason(reason: str) -> str:
+    """OpenSSL's own words, out of those of three libraries around them."""
+    match = re.search(r"\[SSL[^\]]*\][^)(]*", reason)
+    return f"TLS failed: {match[0].strip() if match else reason[:200]}"
 
 
 def status_of(error: OpenSearchException) -> int | None:

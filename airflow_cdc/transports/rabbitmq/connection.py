@@ -18,6 +18,10 @@ FORM: Final[dict[str, Any]] = {
     "conn-fields": {
         "management": field("Management interface", "http://HOST:15672, of the plugin rabbitmq_management"),
         "tls": field("TLS", "true: messages are read through TLS (port 5671)"),
-        "ca": field("TLS: CA file", "File of the certificate authority's certificate"),
+        "verify": field("Check the TLS certificate", type=["boolean", "null"], default=True),
+        "ca_file": field("TLS: CA file", "Path; takes the place of the system's authorities"),
+        "cert_file": field("TLS: client certificate", "Path"),
+        "key_file": field("TLS: client key", "Path; if it is not in the certificate's file"),
+        "key_password": field("TLS: password of the client key", format="password"),
     },
 }

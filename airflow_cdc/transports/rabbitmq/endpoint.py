@@ -7,17 +7,18 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.tls import TlsSettings
 
 
 @dataclass(frozen=True, slots=True)
-class RabbitMqEndpoint:
+class RabbitMqEndpoint(TlsSettings):
     """A virtual host of a server, or of a cluster behind one address.
 
     Attributes:
         queue: the queue that is read; "": the one with the topic's name.
         stream: the stream queue that the queue's messages are brought into, to be read there; "": none.
         management: scheme, host and port of the management interface.
-        tls: whether messages are read through TLS; ca: file of the certificate authority's certificate, "": the system's.
+        tls: whether messages are read through TLS; the management interface says so in its address.
         timeout: seconds that one call may take.
     """
 
@@ -28,7 +29,6 @@ class RabbitMqEndpoint:
     password: str = field(default="guest", repr=False)
     management: str = ""
     tls: bool = False
-    ca: str = ""
     timeout: float = 30.0
     queue: str = ""
     stream: str = ""
@@ -36,7 +36,7 @@ class RabbitMqEndpoint:
     @property
     def where(self) -> str:
         """How messages name this server."""
-        return f"RabbitMQ {self.host}:{self.port}{self.vhost if self.vhost != '/' else ''}"
+        return f"RabbitMQ {self.host}:{self.port}{f', virtual host {self.vhost}' if self.vhost != '/' else ''}"
 
     @property
     def api(self) -> str:

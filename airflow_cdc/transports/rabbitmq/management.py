@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -11,11 +10,16 @@ from urllib.parse import quote
 import httpx
 
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.text import first_named
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.queue import Binding, Queue, queue_of, settings_of
+from airflow_cdc.transports.rabbitmq.wire import TLS_TODOS
 
 _MISSING: Final = 404
 _NO_ACCESS: Final = (401, 403)
+_CHECK: Final = (
+    "Enable the plugin rabbitmq_management, and correct `management` (http or https, port) of the RabbitMQ connection."
+)
 
 
 class Management:
@@ -31,6 +35,7 @@ class Management:
             place = f"queues/{self._vhost}/{quote(name, safe='')}"
             found = self._get(client, place)
             if found is None:
+                self._need_access(client)
                 return None
             bindings = self._get(client, f"{place}/bindings") or ()
             kinds = {exchange: self._exchange_kind(client, exchange) for exchange in {b["source"] for b in bindings}}
@@ -40,7 +45,20 @@ class Management:
     def names(self) -> list[str]:
         """The names of all queues of the virtual host."""
         with self._client() as client:
-            return [one["name"] for one in self._get(client, f"queues/{self._vhost}?columns=name") or ()]
+            found = [one["name"] for one in self._get(client, f"queues/{self._vhost}?columns=name") or ()]
+            if not found:
+                self._need_access(client)
+            return found
+
+    def _need_access(self, client: httpx.Client) -> None:
+        """A virtual host without permissions for the user looks like an empty one. Raises TransportError there."""
+        names = {one["name"] for one in self._get(client, "vhosts") or ()}
+        if self._endpoint.vhost not in names:
+            raise TransportError(
+                f"user {self._endpoint.user} may see nothing in virtual host {self._endpoint.vhost}",
+                where=self._where,
+                todo="Give the user of the RabbitMQ connection permissions in that virtual host, or correct its name (Schema).",
+            )
 
     def _dead(self, client: httpx.Client, settings: Mapping[str, Any]) -> dict[str, int]:
         """The queues bound to a dead-letter exchange, and how many messages are in them."""
@@ -65,9 +83,10 @@ class Management:
             return None
         if answer.status_code in _NO_ACCESS:
             raise TransportError(
-                f"the management interface refuses the user: HTTP {answer.status_code}",
+                f"the management interface refuses the user: {_refusal(answer)}",
                 where=self._where,
-                todo="Correct the login, and give the user the tag `management`.",
+                todo="Check login and password of the RabbitMQ connection, and give that user the tag `management` and"
+                " permissions in the virtual host.",
             )
         answer.raise_for_status()
         return answer.json()
@@ -75,19 +94,28 @@ class Management:
     @contextmanager
     def _client(self) -> Iterator[httpx.Client]:
         point = self._endpoint
-        verify = ssl.create_default_context(cafile=point.ca) if point.ca else True
+        login = (point.user, point.password)
+        verify = point.tls_context(point.where) if point.api.startswith("https:") else True
         try:
-            with httpx.Client(
-                base_url=f"{point.api}/api/", auth=(point.user, point.password), timeout=point.timeout, verify=verify
-            ) as client:
+            with httpx.Client(base_url=f"{point.api}/api/", auth=login, timeout=point.timeout, verify=verify) as client:
                 yield client
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
+            reason = str(error)[:200] or type(error).__name__
             raise TransportError(
-                f"the management interface does not answer: {str(error)[:200] or type(error).__name__}",
+                f"the management interface does not answer: {reason}",
                 where=self._where,
-                todo="Enable the plugin rabbitmq_management, and correct `management` of the RabbitMQ connection.",
+                todo=first_named(TLS_TODOS, reason, _CHECK),
             ) from None
 
     @property
     def _where(self) -> str:
         return f"{self._endpoint.where}, {self._endpoint.api}"
+
+
+def _refusal(answer: httpx.Response) -> str:
+    """The status and the server's own reason, such as `Not management user`."""
+    try:
+        reason = str(answer.json()["reason"])
+    except (ValueError, LookupError, TypeError):
+        reason = ""
+    return f"HTTP {answer.status_code} {reason}".strip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,14 +20,30 @@ _NAME: Final = "airflow-provider-cdc"
 _HEARTBEAT_S: Final = 600
 _CHECK: Final = "Check host and port of the RabbitMQ connection, and that the server answers there."
 # words in a reason → what to do; the first match counts
+TLS_TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
+    (
+        ("CERTIFICATE_VERIFY_FAILED",),
+        "Give the authority's file as ca_file of the RabbitMQ connection; its host must be a name in the certificate.",
+    ),
+    (
+        ("SSL", "CERTIFICATE", "TLS"),
+        "Check `tls`, port, and the client certificate (cert_file, key_file) of the RabbitMQ connection.",
+    ),
+)
 # what a server that has just started answers until its queues are ready
 STARTING: Final = ("INTERNAL_ERROR", "Stream not found")
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    (("ACCESS_REFUSED", "access to"), "Correct the login, or let that user read the queue and see its virtual host."),
+    (("Login was refused",), "Check login and password of the RabbitMQ connection."),
+    (("access to vhost",), "Give the user of the RabbitMQ connection permissions in that virtual host."),
+    (
+        ("ACCESS_REFUSED", "access to"),
+        "Give the user of the RabbitMQ connection the permission that is named; the page Privileges lists what is needed.",
+    ),
     (("NOT_FOUND",), "Check the queue's name and the virtual host."),
     (STARTING, "Try again: a server that has just started answers so until its queues are ready."),
     (("vhost",), "Correct the virtual host (Schema) of the RabbitMQ connection."),
-    (("SSL", "CERTIFICATE"), "Check `tls` and `ca` of the RabbitMQ connection."),
+    *TLS_TODOS,
+    (("indicated EOF",), "Check `tls` and port of the RabbitMQ connection, and that the server answers there."),
 )
 
 
@@ -79,7 +94,7 @@ def _parameters(endpoint: RabbitMqEndpoint) -> Any:
 def _tls(endpoint: RabbitMqEndpoint) -> Any:
     if not endpoint.tls:
         return None
-    return pika.SSLOptions(ssl.create_default_context(cafile=endpoint.ca or None), endpoint.host)
+    return pika.SSLOptions(endpoint.tls_context(endpoint.where), endpoint.host)
 
 
 @contextmanager

@@ -64,7 +64,7 @@ def numbered(count: int, size: int = 1) -> list[bytes]:
 def test_it_is_reached_and_what_is_wrong_is_said_in_a_line(transport: RabbitMqTransport) -> None:
     transport.reach()
     for change, said in (
-        ({"password": "x"}, "ACCESS_REFUSED.*Correct the login"),
+        ({"password": "x"}, "ACCESS_REFUSED.*Check login and password"),
         ({"vhost": "nope"}, "vhost nope not found.*Correct the virtual host"),
         ({"port": 1}, "refused.*Check host and port"),
         ({"management": "http://127.0.0.1:1"}, "the management interface does not answer.*rabbitmq_management"),
@@ -86,7 +86,7 @@ def test_the_privileges_that_the_docs_name_are_enough(rabbit: RabbitServer, queu
     assert reader.end_offsets([queue]) == {queue: {0: 1}}
     assert [one.value for one in reader.records(queue)] == [b"a"]
     assert "canal" in reader.topic_configs([queue])[queue]["bindings"]
-    with pytest.raises(TransportError, match=r"ACCESS_REFUSED.*let that user read the queue"):
+    with pytest.raises(TransportError, match=r"ACCESS_REFUSED - read access to queue.*Give the user"):
         reader.records(other, {0: (0, 1)})
 
 

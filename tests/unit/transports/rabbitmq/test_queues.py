@@ -19,10 +19,12 @@ from airflow_cdc.hooks.rabbitmq import CdcRabbitMqHook
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.forward import overlap_of
+from airflow_cdc.transports.rabbitmq.management import Management
 from airflow_cdc.transports.rabbitmq.problems import RULES
 from airflow_cdc.transports.rabbitmq.queue import Binding, bindings_of, queue_of
 from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
 from tests.unit.builders import PIPELINE, seen
+from tests.unit.http_server import Answer, serving
 
 STREAM = {"name": "q", "type": "stream", "arguments": {"x-queue-type": "stream", "x-max-age": "7D"}, "messages": 3}
 
@@ -103,6 +105,15 @@ def test_one_queue_is_read_for_the_connector_s_own() -> None:
     assert "hush" not in repr(endpoint) + endpoint.where
 
 
+def test_a_virtual_host_where_the_user_may_nothing_is_no_empty_one() -> None:
+    with serving() as script:
+        script.answers = [Answer(404, {}), Answer(200, [{"name": "/"}]), Answer(404, {}), Answer(200, [])]
+        management = Management(RabbitMqEndpoint("rabbit", password="hush", management=script.url))
+        assert management.queue("q") is None
+        with pytest.raises(TransportError, match=r"guest may see nothing in virtual host /.*Give the user"):
+            management.queue("q")
+
+
 def test_calls_are_limited() -> None:
     endpoint = RabbitMqEndpoint("rabbit")
     assert endpoint.limited(CallLimits()).timeout == 15
@@ -125,9 +136,17 @@ def hook(monkeypatch: pytest.MonkeyPatch, **fields: Any) -> CdcRabbitMqHook:
 def test_a_connection_becomes_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = hook(monkeypatch, host="rabbit", login="u", password="p").endpoint()
     assert (plain.port, plain.vhost, plain.tls, plain.api) == (5672, "/", False, "http://rabbit:15672")
-    extra = {"tls": "true", "ca": "/ca.pem", "management": "https://rabbit:1/"}
+    extra = {"tls": "true", "ca_file": "/ca.pem", "management": "https://rabbit:1/"}
     tls = hook(monkeypatch, host="rabbit", schema="shop", login="u", password="p", extra=extra).endpoint()
-    assert (tls.port, tls.vhost, tls.ca, tls.api) == (5671, "shop", "/ca.pem", "https://rabbit:1")
+    assert (tls.port, tls.vhost, tls.ca_file, tls.api) == (5671, "shop", "/ca.pem", "https://rabbit:1")
+    url = hook(monkeypatch, host="amqps://rabbit/", login="u", password="p", extra={"verify": "false"}).endpoint()
+    assert (url.host, url.port, url.tls, url.verify, url.api) == ("rabbit", 5671, True, False, "https://rabbit:15671")
+    six = hook(monkeypatch, host="::1", login="u", password="p").endpoint()
+    assert (six.host, six.port) == ("::1", 5672)
+    for host in ("amqps://u:hush@rabbit", "amqp://rabbit/shop", "http://rabbit", "rabbit:5671", "amqps://"):
+        with pytest.raises(ConfigError, match="host is not a server's name") as caught:
+            hook(monkeypatch, host=host, login="u").endpoint()
+        assert "hush" not in str(caught.value)
     with pytest.raises(ConfigError, match="login is empty"):
         hook(monkeypatch, host="rabbit").endpoint()
 
