@@ -70,9 +70,9 @@ def test_the_connections_in_the_docs_are_understood(monkeypatch: pytest.MonkeyPa
     assert (lake.properties["type"], local.properties["type"]) == ("rest", "sql")
     assert lake.properties["credential"].startswith("cdc:")
     rabbit = CdcRabbitMqHook("shop_rabbitmq").endpoint()
-    assert (rabbit.api, rabbit.vhost, rabbit.ca) == ("https://rabbit.example:15671", "/", "/etc/ssl/rabbit-ca.pem")
+    assert (rabbit.api, rabbit.vhost, rabbit.ca_file) == ("https://rabbit.example:15671", "/", "/etc/ssl/rabbit-ca.pem")
     search = CdcOpenSearchHook("shop_search").endpoint()
-    assert (search.url, search.ca) == ("https://search.example:9200", "/etc/ssl/search-ca.pem")
+    assert (search.url, search.ca_file) == ("https://search.example:9200", "/etc/ssl/search-ca.pem")
     control = SqlControlHook("cdc_control").endpoint()
     assert (control.driver, control.options["sslmode"]) == ("postgresql+psycopg", "verify-full")
     assert BaseHook.get_connection("spark_default").host == "spark://spark.example"
