@@ -30,7 +30,7 @@ def open_once(token: str, version: ServerVersion) -> str:
     Spark runs a failed task again, on a new connection, whose view would be a later one (INV 19). The door is looked at
     after the view was opened: found open, the table was still locked then, so the view is as good as the first.
     """
-    free = "1 = 1"
+    free = f"IS_FREE_LOCK('{door_of(token)}') = 1"
     if version.can(Capability.ERROR_TEXT_IN_SET):
         check = f"IF({free}, 1, UUID_TO_BIN(CONCAT('{VIEW_CLOSED}, ', @@server_uuid)))"
     else:
