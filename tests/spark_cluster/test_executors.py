@@ -125,6 +125,7 @@ def test_inv_19_a_task_that_spark_runs_again_reads_no_later_view(rig: Rig, tmp_p
     assert (rows, mysql_position(position).covers(mysql_position(late))) == ([1, 2, 3], True)
 
 
+@pytest.mark.minutes
 def test_a_snapshot_goes_on_with_other_executors(
     rig: Rig, cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -135,6 +136,7 @@ def test_a_snapshot_goes_on_with_other_executors(
     assert [row[0] for row in rig.staged(stage, "count(distinct id)")] == [ROWS]
 
 
+@pytest.mark.minutes
 def test_a_batch_whose_executors_die_is_begun_again_and_the_night_agrees(
     mirror: Mirror, cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
