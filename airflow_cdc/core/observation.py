@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.forecast import Margin, PurgeForecast, Retention
 from airflow_cdc.core.lease import Lease
-from airflow_cdc.core.topics import TopicState
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
@@ -268,14 +268,38 @@ class SinkTableFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """Messages that wait in front of a topic: `count` now, `seen` of them since `since` (ISO) or longer.
+
+    `end`: where the topic ended both times. While it stays, none of them was brought into the topic.
+    """
+
+    count: int
+    seen: int
+    since: str
+    end: TopicOffsets
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {"count": self.count, "seen": self.seen, "since": self.since, "end": self.end.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Ahead:
+        """The inverse of to_json(). Raises KeyError, TypeError or ValueError for anything else."""
+        return cls(**{**value, "end": TopicOffsets.from_json(value["end"])})
+
+
+@dataclass(frozen=True, slots=True)
 class SinkFacts:
     """The sink tables, by the full name of their source table ("shop.orders").
 
-    `late`: table → how many of its events have waited in the topic for longer than the policy's max_lag.
+    `late`: table → how many of its events have waited in the topic, or in front of it, for longer than the policy's max_lag.
+    `ahead`: topic → what waits in front of it.
     """
 
     tables: Mapping[str, SinkTableFacts]
     late: Mapping[str, int] = field(default_factory=dict)
+    ahead: Mapping[str, Ahead] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
