@@ -269,32 +269,19 @@ class SinkTableFacts:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """Messages that wait in front of a topic: `count` now, `seen` of them since `since` (ISO) or longer.
-
-    `end`: where the topic ended both times. While it stays, none of them was brought into the topic.
-    """
+    """Messages that wait in front of a topic that ends at `end`: `count` now, `seen` of them since `since` (ISO)."""
 
     count: int
     seen: int
     since: str
     end: TopicOffsets
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {"count": self.count, "seen": self.seen, "since": self.since, "end": self.end.to_json()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Ahead:
-        """The inverse of to_json(). Raises KeyError, TypeError or ValueError for anything else."""
-        return cls(**{**value, "end": TopicOffsets.from_json(value["end"])})
-
 
 @dataclass(frozen=True, slots=True)
 class SinkFacts:
     """The sink tables, by the full name of their source table ("shop.orders").
 
-    `late`: table → how many of its events have waited in the topic, or in front of it, for longer than the policy's max_lag.
-    `ahead`: topic → what waits in front of it.
+    `late`: table → how many of its events have waited for longer than the policy's max_lag, in the topic or in front of it.
     """
 
     tables: Mapping[str, SinkTableFacts]

@@ -27,7 +27,7 @@ class Compaction:
 class TopicState:
     """One topic: its id and, per partition, (first offset, next offset); `compaction` if it is compacted.
 
-    `ahead`: how many messages wait in front of it, without an offset yet (`Transport.gathered` brings them in).
+    `ahead`: how many messages wait in front of it, without an offset; see Transport.gathered.
     """
 
     name: str

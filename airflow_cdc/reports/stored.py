@@ -13,6 +13,7 @@ from typing import Any
 from airflow_cdc.core.forecast import Margin
 from airflow_cdc.core.observation import Ahead, ConnectorFacts, Observation, SinkFacts, SourceFacts
 from airflow_cdc.core.report import RecoveryReport, Verdict
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.lag import events_waiting
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
@@ -140,7 +141,7 @@ class StoredObservation:
             "samples": [asdict(sample) for sample in self.samples],
             "choices": dict(self.choices),
             "waiting": self.waiting,
-            "ahead": {topic: one.to_json() for topic, one in self.ahead.items()},
+            "ahead": {topic: asdict(one) for topic, one in self.ahead.items()},
         }
 
     @classmethod
@@ -151,9 +152,13 @@ class StoredObservation:
             "retention": Margin(**value["retention"]) if value["retention"] else None,
             "changes": tuple(Change(**change) for change in value["changes"]),
             "samples": tuple(Sample(**sample) for sample in value.get("samples") or ()),
-            "ahead": {topic: Ahead.from_json(one) for topic, one in (value.get("ahead") or {}).items()},
+            "ahead": {topic: _ahead(one) for topic, one in (value.get("ahead") or {}).items()},
         }
         return cls(**{**value, **nested})
+
+
+def _ahead(value: Mapping[str, Any]) -> Ahead:
+    return Ahead(**{**value, "end": TopicOffsets(**value["end"])})
 
 
 def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Sample, ...]:

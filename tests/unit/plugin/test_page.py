@@ -20,6 +20,7 @@ from airflow_cdc.core.observation import (
     Observation,
     OpenFacts,
     TaskState,
+    TransportFacts,
     Unknown,
 )
 from airflow_cdc.core.report import Verdict
@@ -35,7 +36,7 @@ from tests.diagnosing import diagnose
 from tests.unit.builders import HEALTHY, PROBLEMS, with_connector, with_source
 from tests.unit.conftest import REGISTRY
 from tests.unit.core.test_report import BAD, PAIR, REPORT, TABLE
-from tests.unit.faults import TRANSIENT, waits
+from tests.unit.faults import TOPIC, TRANSIENT, applied, waits
 
 NOW = datetime.now(UTC)
 OTHER = REGISTRY.replace("pipelines:", "").replace("shop", "bank")
@@ -219,9 +220,9 @@ def test_the_forecast_is_that_of_the_observation_and_of_no_earlier_one(web: Any,
 
 def test_events_that_wait_are_counted_and_those_in_front_of_their_topic_named(web: Any, store: ReportStore) -> None:
     ahead = {"shop": Ahead(4, 4, NOW.isoformat(), TopicOffsets("", {0: 7}))}
-    (state,) = waits().transport.topics.values()  # type: ignore[union-attr]
-    queued = replace(waits().transport, topics={state.name: replace(state, ahead=4)})  # type: ignore[type-var]
-    keep(store, at(replace(waits(), transport=queued, sink=replace(waits().sink, ahead=ahead)), 1))  # type: ignore[type-var]
+    topics = {TOPIC.name: replace(TOPIC, ahead=4)}
+    queued = replace(waits(), sink=replace(applied("id1", 4), ahead=ahead))
+    keep(store, at(replace(queued, transport=TransportFacts(topics, {"shop.orders": TOPIC.name})), 1))
     text = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
     assert "10 events, 4 of them not brought yet to where they are read" in text
 
