@@ -1,6 +1,6 @@
 """Decode Canal's flat JSON: a record holds the rows of one statement, and becomes a row per changed row of one table.
 
-A record has no key and tells its place in the log by GTID alone: the set of all transactions up to its own. Rows of one
+A protobuf record holds many such statements, and is unpacked to flat JSON first. A record has no key and tells its place in the log by GTID alone: the set of all transactions up to its own. Rows of one
 transaction are in the order of the topic. A record that cannot be read is returned with the reason in `cdc.bad`.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.connectors.canal.statements import read_statements
+from airflow_cdc.spark_apps.adapters.canal_packets import NO_UTF8, unpacked
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, OPS, SIDES, TRUNCATE, UPDATE
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident, quoted
 
@@ -44,7 +45,8 @@ class Events:
 
     def decode(self, raw: DataFrame, table: Table, sides: Sequence[str] = SIDES) -> DataFrame:
         """See ports.EventDecoder."""
-        changed = _changes(raw.where(f"topic = {literal(self.routing.topic_of(table.full_name))}"), table)
+        mine = raw.where(f"topic = {literal(self.routing.topic_of(table.full_name))}")
+        changed = _changes(unpacked(mine) if self.routing.protobuf else _texts_of(mine), table)
         parts = {"key": table.key_columns} if table.key else {}
         parts |= dict.fromkeys(sides, table.mirrored)
         texts = (text for part, columns in parts.items() for text in _texts(part, columns))
@@ -62,16 +64,24 @@ class Events:
         return ()
 
 
-def _changes(raw: DataFrame, table: Table) -> DataFrame:
-    """A row per change; columns `now` and `was` are the row's texts after and, of an update, the changed ones before."""
+def _texts_of(raw: DataFrame) -> DataFrame:
+    """Records as flat JSON, in the form of canal_packets.unpacked."""
     texts = raw.selectExpr(*_AS_READ, "value IS NULL AS no_value", "try_validate_utf8(CAST(value AS string)) AS text")
-    opened = texts.selectExpr(*_AS_READ, "no_value", "text", f"from_json(text, '{_SCHEMA}', {_CORRUPT}) AS e")
+    garbled = f"IF(text IS NULL AND NOT no_value, {literal(NO_UTF8)}, NULL)"
+    return texts.selectExpr("*", f"{garbled} AS garbled", "0 AS first")
+
+
+def _changes(texts: DataFrame, table: Table) -> DataFrame:
+    """A row per change; columns `now` and `was` are the row's texts after and, of an update, the changed ones before."""
+    parsed = f"from_json(text, '{_SCHEMA}', {_CORRUPT}) AS e"
+    opened = texts.selectExpr(*_AS_READ, "no_value", "garbled", "first", parsed)
     placed = f"e.gtid RLIKE '{_ONE_SERVER}'"
     number = "IF(placed, try_cast(regexp_extract(gtid, '([0-9]+)$', 1) AS bigint), NULL)"
     named = opened.selectExpr(
         *_AS_READ,
         "no_value",
-        "NOT no_value AND text IS NULL AS garbled",
+        "garbled",
+        "first",
         "e IS NULL OR e.cdc_corrupt IS NOT NULL AS corrupt",
         f"{_op_of('e.type')} AS told",
         "e.es AS ts_ms",
@@ -87,7 +97,7 @@ def _changes(raw: DataFrame, table: Table) -> DataFrame:
         *_AS_READ,
         *("no_value", "garbled", "corrupt", "ts_ms", "placed", "other_table", "uneven", "n", "origin"),
         "coalesce(row.op, told) AS op",
-        "row.at AS row_at",
+        "2 * first + row.at AS row_at",
         "row.now AS now",
         "row.was AS was",
         "told = 'd' OR row.was IS NOT NULL AS has_was",
@@ -166,7 +176,7 @@ def _struct(fields: Mapping[str, str]) -> str:
 def _bad(table: Table, values: CanalValues, sides: Sequence[str]) -> str:
     """Why a record cannot be applied: the first reason that holds, or NULL."""
     reasons = [
-        "WHEN garbled THEN 'the value is not valid UTF-8'",
+        "WHEN garbled IS NOT NULL THEN garbled",
         "WHEN no_value OR corrupt THEN 'the value is not JSON'",
         "WHEN op IS NULL THEN 'the value is not a change event: it has no type'",
         f"WHEN op NOT IN {OPS} THEN concat('unknown type ', op)",

@@ -46,7 +46,9 @@ class CanalRabbit(CanalMySql):
 
 
 @contextmanager
-def opened(folder: Path, spark: SparkSession, lake: Lake, *, moved: bool = False) -> Iterator[CanalRabbit]:
+def opened(
+    folder: Path, spark: SparkSession, lake: Lake, *, moved: bool = False, protobuf: bool = False
+) -> Iterator[CanalRabbit]:
     """A database server, RabbitMQ, a search node and Canal of its own, and a database with both tables."""
     settings = [MySqlSettings(max_binlog_size=4194304)]
     with stack.start(folder / "stack", ("mysql",), mysql_settings=settings) as running:
@@ -57,7 +59,9 @@ def opened(folder: Path, spark: SparkSession, lake: Lake, *, moved: bool = False
         rabbit = start_rabbitmq(folder, running.logs)
         try:
             tables = ("kinds", "events")
-            followed = OverRabbitMq(server, spark, lake, "", "", folder, NAME, tables, rabbit, node.url, moved)
+            followed = OverRabbitMq(
+                server, spark, lake, "", "", folder, NAME, tables, rabbit, node.url, moved, protobuf=protobuf
+            )
             try:
                 version = f"MySQL {server.version}, Canal {versions.CANAL}, RabbitMQ {rabbit.version}"
                 yield CanalRabbit(followed, f"{version}, OpenSearch {versions.OPENSEARCH}")
@@ -71,4 +75,5 @@ _FAILURE = "the log was purged past the cursor's GTIDs"
 CASES = (
     Case("Canal/file RabbitMQ OpenSearch", _FAILURE, opened),
     Case("Canal/file RabbitMQ (classic queue) OpenSearch", _FAILURE, partial(opened, moved=True)),
+    Case("Canal/file RabbitMQ (protobuf) OpenSearch", _FAILURE, partial(opened, protobuf=True)),
 )

@@ -30,6 +30,7 @@ _LEAVES_OUT: Final = {
     "canal.instance.filter.dml.delete": "deletes are left out",
     "canal.instance.filter.table.error": "tables whose definition cannot be read are left out in silence",
 }
+FLAT: Final = "canal.mq.flatMessage"
 SERVER_MODE: Final = "canal.serverMode"
 TOPIC: Final = "canal.mq.topic"
 EXCHANGE: Final = "rabbitmq.exchange"
@@ -47,7 +48,8 @@ class CanalCapture:
     """The settings of one destination, parsed (core.capture.CaptureSettings).
 
     `reads` and `passes_over` are the regular expressions over `schema.table`, with commas between them. `undecoded`:
-    settings with which rows cannot be taken from its events, each with the reason; () if they can.
+    settings with which rows cannot be taken from its events, each with the reason; () if they can. `protobuf`: they are
+    not flat JSON.
     """
 
     prefix: str
@@ -62,6 +64,7 @@ class CanalCapture:
     years_adjusted: bool = False
     keep_alive_ms: int = 0
     undecoded: Sequence[str] = ()
+    protobuf: bool = False
     values: CanalValues = field(default_factory=CanalValues)
     null_becomes_default: bool = False
     truncates_seen: bool = True
@@ -104,6 +107,7 @@ class CanalCapture:
             config.get(_BLACK, ""),
             healing,
             undecoded=tuple(_undecoded(config)),
+            protobuf=config.get(FLAT, "true").strip().lower() != "true",
             values=CanalValues(config.get(TIME_ZONE, "")),
         )
 
@@ -144,7 +148,7 @@ class CanalCapture:
             )
         if table.keyless:
             raise SchemaError(
-                "it has no key, and Canal's flat JSON does not tell a change that was sent twice from two changes",
+                "it has no key, and Canal's events do not tell a change that was sent twice from two changes",
                 where=f"table {table.full_name}",
                 todo="Give it a primary key, or take it out of the pipeline.",
             )
@@ -153,10 +157,8 @@ class CanalCapture:
 
 def _undecoded(config: Mapping[str, str]) -> Iterator[str]:
     """Settings with which no rows can be taken from Canal's events."""
-    if config.get("canal.mq.flatMessage", "true").strip().lower() != "true":
-        yield "canal.mq.flatMessage is not true, and protobuf is not decoded here"
     if not is_on(config, GTID):
-        yield f"{GTID} is not true, and without it flat JSON does not tell where in the log a change is"
+        yield f"{GTID} is not true, and without it the events are not placed in the log"
     if config.get("canal.instance.tsdb.enable", "true").strip().lower() != "false":
         yield (
             "canal.instance.tsdb.enable is not false: after a gap Canal would decode rows by definitions of its own store,"

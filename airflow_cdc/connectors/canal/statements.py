@@ -1,4 +1,4 @@
-"""The DDL in Canal's flat JSON, which is in the same topic as the rows: what each statement changes, and its place."""
+"""The DDL in Canal's events, which is in the same topic as the rows: what each statement changes, and its place."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from airflow_cdc.connectors.canal.packets import DDL_MARK, flat_texts, is_packet
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
@@ -28,20 +29,27 @@ class _Record(Protocol):
 
 def read_statements(records: Iterable[_Record], where: str) -> list[Ddl]:
     """The DDL in these records, in order. Raises TransportError for a record that only looks like one."""
-    statements = (_read(record, where) for record in records if record.value and _MARK in record.value)
-    return [statement for statement in statements if statement]
+    return [statement for record in records if record.value for statement in _read(record, record.value, where)]
 
 
-def _read(record: _Record, where: str) -> Ddl | None:
+def _read(record: _Record, value: bytes, where: str) -> list[Ddl]:
     try:
-        value = json.loads(record.value or b"")
-        return None if value["type"] == _AS_EVENT else _ddl(value)
+        documents = [json.loads(text) for text in _texts(value)]
+        return [_ddl(document) for document in documents if document["type"] != _AS_EVENT]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise TransportError(
             f"the record at offset {record.offset} is no statement of Canal's: {type(error).__name__} {error}",
             where=where,
             todo="Check who else writes to this topic.",
         ) from None
+
+
+def _texts(value: bytes) -> list[bytes]:
+    """The flat JSON of the DDL in a record."""
+    if is_packet(value):
+        texts = [one.text.encode() for one in flat_texts(value)] if DDL_MARK in value else []
+        return [text for text in texts if _MARK in text]
+    return [value] if _MARK in value else []
 
 
 def _ddl(value: Mapping[str, Any]) -> Ddl:

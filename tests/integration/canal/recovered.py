@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.connectors.canal.capture import FLAT
 from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
@@ -32,9 +33,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Followed(FollowedDatabase):
-    """Tables of one database of the server. `connect_url` is ZooKeeper's address; "": the cursor is in meta.dat."""
+    """Tables of one database of the server. `connect_url` is ZooKeeper's address; "": the cursor is in meta.dat.
+
+    `protobuf`: Canal does not send flat JSON.
+    """
 
     canal: CanalServer = field(init=False)
+    protobuf: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         register_functions(self.spark)
@@ -85,9 +90,8 @@ class Followed(FollowedDatabase):
             "canal.instance.master.gtid": executed,
         }
         start, address = (str(file), int(position)), f"{server.host}:{server.port}"
-        settings = CanalSettings(
-            name, address, server.debezium, self.kafka, name, start, self.connect_url, more, self.canal_properties()
-        )
+        sends = {**self.canal_properties(), FLAT: str(not self.protobuf).lower()}
+        settings = CanalSettings(name, address, server.debezium, self.kafka, name, start, self.connect_url, more, sends)
         return make_canal(self.folder / "canal", settings)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""The decoder of Canal's flat JSON does what airflow_cdc.testing asks of any, and what real messages say."""
+"""The decoder of Canal's flat JSON and protobuf does what airflow_cdc.testing asks of any, and what real messages say."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.ports import EventDecoder, SourceLog
 from airflow_cdc.testing.events import EventBench, EventDecoderContract, Image, Record
 from tests.integration.apply_support import ITEMS, UUID
-from tests.unit.connectors.canal.settings import FOLLOWED
+from tests.unit.connectors.canal.packed import packed
+from tests.unit.connectors.canal.settings import FOLLOWED, PROTOBUF
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,17 @@ def _texts(image: Mapping[str, Any]) -> dict[str, str | None]:
     return {name: None if value is None else str(value) for name, value in image.items()}
 
 
+class PackedBench(CanalBench):
+    """Records as Canal's protobuf has them."""
+
+    def event(self, *args: Any, **kwargs: Any) -> Record:
+        """See EventBench."""
+        _, value = CanalBench.event(self, *args, **kwargs)
+        return None, packed(json.loads(value or b""))
+
+
 DECODER = Events(CanalCapture.from_config(FOLLOWED))
+UNPACKING = Events(CanalCapture.from_config(PROTOBUF))
 
 
 class TestFlatJson(EventDecoderContract):
@@ -105,6 +116,14 @@ class TestFlatJson(EventDecoderContract):
         return CanalBench(DECODER)
 
 
+class TestProtobuf(TestFlatJson):
+    """The same, of the other form."""
+
+    @pytest.fixture
+    def events(self) -> EventBench:
+        return PackedBench(UNPACKING)
+
+
 def real(spark: SparkSession, kind: str) -> DataFrame:
     """The messages of a real server."""
     topic = DECODER.routing.topic_of("")
@@ -112,8 +131,9 @@ def real(spark: SparkSession, kind: str) -> DataFrame:
     return spark.createDataFrame(rows, RAW_SCHEMA)
 
 
-def test_the_rows_of_real_statements(spark: SparkSession) -> None:
-    rows = [r for r in DECODER.decode(real(spark, "flat_gtid"), ITEMS).collect() if r["cdc"]["other_table"] is None]
+@pytest.mark.parametrize(("kind", "decoder"), [("flat_gtid", DECODER), ("protobuf_gtid", UNPACKING)])
+def test_the_rows_of_real_statements(spark: SparkSession, kind: str, decoder: Events) -> None:
+    rows = [r for r in decoder.decode(real(spark, kind), ITEMS).collect() if r["cdc"]["other_table"] is None]
     assert {row["cdc"]["bad"] for row in rows} == {None}
     told = [
         (r["cdc"]["op"], r["key"]["id"], r["before"] and tuple(r["before"]), r["after"] and tuple(r["after"]))
@@ -142,6 +162,37 @@ def test_the_rows_of_real_statements(spark: SparkSession) -> None:
     assert numbers[-5:-2] == [numbers[-5]] * 3  # one transaction
     places = [tuple(row["cdc"]["place"]) for row in rows]
     assert places == sorted(set(places))
+
+
+def test_records_of_both_forms_and_broken_ones_are_read_side_by_side(spark: SparkSession) -> None:
+    """The server's settings were changed; and not all that is in a topic is Canal's."""
+    _, flat = CanalBench(DECODER).event(ITEMS, "c", None, {"id": 1, "name": "a", "qty": 1}, at=1)
+    values = [flat, packed(json.loads(flat or b"")), b"\xff{", b"\x10\x01", packed()]
+    rows = [("shop", 0, at, None, None if value is None else bytearray(value)) for at, value in enumerate(values)]
+    read = UNPACKING.decode(spark.createDataFrame(rows, RAW_SCHEMA), ITEMS).collect()
+    assert {row["cdc"]["offset"]: row["cdc"]["bad"] for row in read} == {
+        0: None,
+        1: None,
+        2: "the value is not valid UTF-8",
+        3: "the value is no message of Canal's: a packet of type 0, which holds no entries",
+    }
+
+
+def test_inv_33_entries_of_one_record_are_applied_in_their_order(spark: SparkSession) -> None:
+    """Two statements of one transaction give a key away and take it again, in one record."""
+    bench = CanalBench(DECODER)
+    images: list[Any] = [
+        {"id": 2, "name": "b", "qty": 2},
+        {"id": 3, "name": "b", "qty": 2},
+        {"id": 2, "name": "c", "qty": 1},
+    ]
+    made = [("c", None, images[0]), ("u", images[0], images[1]), ("c", None, images[2]), ("d", images[1], None)]
+    flats = [json.loads(bench.event(ITEMS, op, before, after, at=1)[1] or b"") for op, before, after in made]
+    raw = spark.createDataFrame([("shop", 0, 0, None, bytearray(packed(*flats)))], RAW_SCHEMA)
+    decoded = UNPACKING.decode(raw, ITEMS)
+    assert [row["cdc"]["place"]["row"] for row in decoded.collect()] == [0, 2, 3, 4, 6]
+    net = {row["key"]["id"]: row["after"] and row["after"]["name"] for row in net_changes(decoded).collect()}
+    assert net == {2: "c", 3: None}
 
 
 def test_without_gtids_no_change_has_a_place(spark: SparkSession) -> None:

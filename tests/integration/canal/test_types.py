@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.capture import CanalCapture
+from airflow_cdc.connectors.canal.capture import FLAT, CanalCapture
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Json
@@ -24,7 +24,7 @@ from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.canal import CanalSettings, make_canal
 from stack.process import wait_until
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql
-from tests.unit.connectors.canal.settings import FOLLOWED
+from tests.unit.connectors.canal.settings import FOLLOWED, PROTOBUF
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +43,8 @@ REFUSED = {
     "sep`'\"|": "a backtick in its name arrives doubled",
 }
 LAST = 1000
+# in the last record; in protobuf after the field's number and length
+ENDS = {"true": b'"table":"ends"', "false": b"\x4a\x04ends"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Sent:
     server: MySqlServer
     spark: SparkSession
     schema: str
+    form: Mapping[str, str]
     whole: Table
     raw: DataFrame
 
@@ -63,7 +66,7 @@ class Sent:
 
     @property
     def events(self) -> Events:
-        return Events(CanalCapture.from_config({**FOLLOWED, "canal.mq.topic": self.schema}))
+        return Events(CanalCapture.from_config({**self.form, "canal.mq.topic": self.schema}))
 
     def run(self, *statements: str) -> list[tuple[Any, ...]]:
         return run(self.server, *statements)
@@ -80,9 +83,15 @@ def run(server: MySqlServer, *statements: str) -> list[tuple[Any, ...]]:
     return rows
 
 
-@pytest.fixture
+@pytest.fixture(params=[FOLLOWED, PROTOBUF], ids=["flat", "protobuf"])
 def sent(
-    mysql: MySqlServer, kafka: str, spark: SparkSession, databases: Callable[..., str], tmp_path: Path
+    request: pytest.FixtureRequest,
+    mysql: MySqlServer,
+    kafka: str,
+    spark: SparkSession,
+    databases: Callable[..., str],
+    *,
+    tmp_path: Path,
 ) -> Iterator[Sent]:
     register_functions(spark)
     schema = databases()
@@ -92,13 +101,14 @@ def sent(
     by_gtid = {"canal.instance.gtidon": "true", "canal.instance.master.gtid": executed}
     more = {"canal.instance.filter.regex": rf"{schema}\..*", **by_gtid}
     address = f"{mysql.host}:{mysql.port}"
-    settings = CanalSettings(schema, address, mysql.debezium, kafka, schema, (str(file), int(position)), "", more)
+    start, sends = (str(file), int(position)), {FLAT: request.param[FLAT]}
+    settings = CanalSettings(schema, address, mysql.debezium, kafka, schema, start, "", more, sends)
     canal = make_canal(tmp_path / "canal", settings)
     topics = KafkaTransport(KafkaEndpoint(kafka))
 
     def ended() -> bool | None:
         records = topics.records(schema) if topics.topic_states([schema]) else []
-        return any(b'"table":"ends"' in (record.value or b"") for record in records) or None
+        return any(ENDS[request.param[FLAT]] in (record.value or b"") for record in records) or None
 
     try:
         canal.start()
@@ -109,7 +119,7 @@ def sent(
             table = read_table_defs(connection, [f"{schema}.every"])[f"{schema}.every"]
         kafka_rows = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka).option("subscribe", schema)
         raw = kafka_rows.load().selectExpr("topic", "partition", "offset", "key", "value").persist()
-        yield Sent(mysql, spark, schema, table, raw)
+        yield Sent(mysql, spark, schema, request.param, table, raw)
         raw.unpersist()
     finally:
         canal.stop()

@@ -11,3 +11,4 @@ FOLLOWED = {
     "canal.instance.tsdb.enable": "false",
     "connector.time_zone": "UTC",
 }
+PROTOBUF = {**FOLLOWED, "canal.mq.flatMessage": "false"}

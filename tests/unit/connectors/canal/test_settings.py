@@ -79,8 +79,7 @@ def test_a_table_that_the_filters_pass_over_is_refused() -> None:
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ({"canal.mq.flatMessage": "false"}, "protobuf is not decoded"),
-        ({"canal.instance.gtidon": "false"}, "does not tell where in the log"),
+        ({"canal.instance.gtidon": "false"}, "the events are not placed in the log"),
         ({"canal.instance.tsdb.enable": "true"}, "definitions of its own store"),
         ({"canal.mq.partitionHash": ".*:id"}, "the order of changes is lost"),
         ({"canal.instance.filter.query.ddl": "true"}, "leaves out DDL"),
@@ -95,6 +94,18 @@ def test_settings_with_which_no_rows_are_taken_from_events(setting: dict[str, st
     assert bad.observed_only
     with pytest.raises(ConfigError, match=said):
         bad.check_table(KEYED)
+
+
+def test_events_are_flat_json_unless_the_server_is_told_otherwise() -> None:
+    given = {name: value for name, value in FOLLOWED.items() if name != "canal.mq.flatMessage"}
+    for setting, protobuf in (
+        ({}, False),
+        ({"canal.mq.flatMessage": "TRUE"}, False),
+        ({"canal.mq.flatMessage": "false"}, True),
+    ):
+        capture = CanalCapture.from_config({**given, **setting})
+        capture.check_table(KEYED)
+        assert capture.protobuf is protobuf
 
 
 def test_a_table_whose_rows_events_do_not_carry_is_refused_by_name() -> None:
