@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 NO_UTF8: Final = "the value is not valid UTF-8"
+_PER_BATCH: Final = 1_000
 _SCHEMA: Final = "topic string, partition int, offset bigint, no_value boolean, text string, garbled string, first int"
 _ARROW: Final = pa.schema(
     [
@@ -38,13 +40,15 @@ class _Unpacker:
     """The function of a Spark task."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            rows = [
-                {"topic": one["topic"], "partition": one["partition"], "offset": one["offset"], **text}
-                for one in batch.to_pylist()
-                for text in _texts(one["value"])
-            ]
-            yield pa.RecordBatch.from_pylist(rows, schema=_ARROW)
+        rows = (row for batch in batches for record in batch.to_pylist() for row in _rows(**record))
+        # a record of many entries becomes many times as long
+        while some := list(islice(rows, _PER_BATCH)):
+            yield pa.RecordBatch.from_pylist(some, schema=_ARROW)
+
+
+def _rows(topic: str, partition: int, offset: int, value: bytes | None) -> Iterator[dict[str, Any]]:
+    for text in _texts(value):
+        yield {"topic": topic, "partition": partition, "offset": offset, **text}
 
 
 def _texts(value: bytes | None) -> Iterator[dict[str, Any]]:
