@@ -62,6 +62,11 @@ class SourceFacts(ABC):
         """How evidence names the server."""
 
     @property
+    def identity(self) -> str:
+        """The name by which a later look knows this very server again; "" if it has none."""
+        return ""
+
+    @property
     @abstractmethod
     def log_faults(self) -> Mapping[str, str]:
         """Setting → its value and the required one, for settings that cost the log rows or parts of rows (INV 31)."""
@@ -332,8 +337,8 @@ class ControlFacts:
     Attributes:
         closed_at: when the last recovery was closed, ISO time; "" if none was.
         read_seconds: how long the last recovery read the source; None if unknown.
-        servers: server_uuids to which the connector was moved without a re-read: after a failover, or back from a
-            replica.
+        servers: server_uuids that the connector was seen reading from, or to which it was moved without a re-read: after
+            a failover, or back from a replica.
         epochs: table → the epoch that its stamp must have, for tables with an epoch of their own (`core.epochs`).
         abandoned: table → {at, who, reason, run_id}, for tables that were given up and not recovered since.
         refused: table → why and when apply stopped it because of DDL, and its stamp since then.
