@@ -203,10 +203,6 @@ class MySqlFacts(BinlogFacts):
     xa: XaState | None = None
 
     @property
-    def identity(self) -> str:
-        return self.server_uuid
-
-    @property
     def executed(self) -> GtidSet:
         """All transactions on the server, those under way included: a connector may have seen those already."""
         return (self.gtid_executed or GtidSet()) | (self.gtid_owned or GtidSet())

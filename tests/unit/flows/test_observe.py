@@ -368,6 +368,7 @@ def test_doctor_says_which_replica_could_stand_in(run: Run) -> None:
 
 def test_a_healthy_look_at_tables_that_others_write_notes_the_server(run: Run, clients: Any) -> None:
     others = replace(run, pipeline=replace(PIPELINE, sink=replace(PIPELINE.sink, writer="connector")))
+    clients.source.facts_for.return_value = replace(SOURCE, identity=SOURCE.server_uuid)
     seen = observe.observe(run)
     diagnosis = diagnose(seen)
 
