@@ -218,6 +218,50 @@ def kill_at(writer: HudiSpark, table: Table, moment: str) -> None:
     thread.join()
 
 
+# a query that is still running while somebody else commits
+SLOW = f"SELECT * FROM ({STAGED}) WHERE id <> {NEW_FROM} OR reflect('java.lang.Thread', 'sleep', 25000L) IS NOT NULL"
+OTHERS = "SELECT 5000L AS id, 'other' AS a, 3L AS pos"
+MODES: dict[str, dict[str, str]] = {
+    "one writer (default)": {},
+    "optimistic, file lock": {
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.clean.failed.writes.policy": "LAZY",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    },
+}
+WHEN = ("before the publish began", "while it ran")
+
+
+def contested(bench: Bench, writer: HudiSpark, kind: str, mode: str, when: str) -> dict[str, object]:
+    """Another process commits a row that the stage does not know: does the publish fail, or is the row lost?"""
+    table, other = bench.table(writer, kind), bench.session("other")
+    said: list[str] = []
+    publish = threading.Thread(target=lambda: said.append(attempt(writer, table, "insert_overwrite_table", SLOW, mode)))
+    requested = table.files(".replacecommit.requested")
+    try:
+        if when == "while it ran":
+            publish.start()
+            begun = lambda: table.files(".replacecommit.requested") > requested or None  # noqa: E731
+            wait_until(begun, timeout=120, what="the publish to begin")
+        others = attempt(other, table, "upsert", OTHERS, mode)
+        if when != "while it ran":
+            publish.start()
+        publish.join()
+    finally:
+        other.stop()
+    seen = look(bench.reader, table, "snapshot")
+    return {"contested": when, "kind": kind, "mode": mode, "publish": said, "other writer": others, "table": seen}
+
+
+def attempt(writer: HudiSpark, table: Table, operation: str, query: str, mode: str) -> str:
+    """Write; "committed", or why it was not."""
+    try:
+        writer.write(query, table.path, {**table.options(operation), **MODES[mode]})
+    except StackError as error:
+        return f"failed: {str(error)[:400]}"
+    return "committed"
+
+
 def result(table: Table, way: str, moment: str, seen: dict[str, Seen]) -> dict[str, object]:
     """One line of the file."""
     return {"way": way, "kind": table.kind, "killed at": moment, "seen": of(seen)}
@@ -233,6 +277,8 @@ def measurements(bench: Bench) -> Iterator[dict[str, object]]:
     writer = bench.session("writer")
     for way, kind in itertools.product(WAYS, QUERIES):
         yield measure(bench, writer, way, kind)
+    for kind, mode, when in itertools.product(QUERIES, MODES, WHEN):
+        yield contested(bench, writer, kind, mode, when)
     writer.stop()
     for moment, kind in itertools.product(MOMENTS, QUERIES):
         yield killed(bench, kind, moment)
