@@ -103,11 +103,12 @@ def look(reader: HudiSpark, table: Table, query_type: str) -> str:
             "CREATE OR REPLACE TEMPORARY VIEW seen USING hudi OPTIONS "
             f"(path '{table.path}', 'hoodie.datasource.query.type' '{query_type}')"
         )
-        rows, old, new = reader.sql("SELECT count(*), count_if(a = 'old'), count_if(a = 'new') FROM seen")[0]
+        counts = ", ".join(f"count_if(a = '{word}')" for word in ("old", "new", "other"))
+        old, new, other = reader.sql(f"SELECT {counts} FROM seen")[0]
     except StackError as error:
         return f"failed: {str(error)[:160]}"
-    known = {(ROWS, ROWS, 0): "old", (ROWS, 0, ROWS): "new"}
-    return known.get((rows, old, new), f"mixture: {old} old, {new} new")
+    known = {(ROWS, 0, 0): "old", (0, ROWS, 0): "new"}
+    return known.get((old, new, other), f"mixture: {old} old, {new} new, {other} other")
 
 
 @contextmanager
@@ -219,7 +220,7 @@ def kill_at(writer: HudiSpark, table: Table, moment: str) -> None:
 
 
 # a query that is still running while somebody else commits
-SLOW = f"SELECT * FROM ({STAGED}) WHERE id <> {NEW_FROM} OR reflect('java.lang.Thread', 'sleep', 25000L) IS NOT NULL"
+SLOW = f"SELECT * FROM ({STAGED}) WHERE id <> {NEW_FROM} OR reflect('java.lang.Thread', 'sleep', 15000L) IS NOT NULL"
 OTHERS = "SELECT 5000L AS id, 'other' AS a, 3L AS pos"
 MODES: dict[str, dict[str, str]] = {
     "one writer (default)": {},
@@ -229,28 +230,35 @@ MODES: dict[str, dict[str, str]] = {
         "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     },
 }
-WHEN = ("before the publish began", "while it ran")
+BEFORE, DURING = "before the publish began", "while it ran"
+# (mode, when the other commits, how it writes): bulk_insert puts its row into a file of its own
+CONTESTS = (
+    ("one writer (default)", DURING, "upsert"),
+    ("optimistic, file lock", BEFORE, "upsert"),
+    ("optimistic, file lock", DURING, "upsert"),
+    ("optimistic, file lock", DURING, "bulk_insert"),
+)
 
 
-def contested(bench: Bench, writer: HudiSpark, kind: str, mode: str, when: str) -> dict[str, object]:
+def contested(bench: Bench, writer: HudiSpark, kind: str, contest: tuple[str, str, str]) -> dict[str, object]:
     """Another process commits a row that the stage does not know: does the publish fail, or is the row lost?"""
+    mode, when, operation = contest
     table, other = bench.table(writer, kind), bench.session("other")
     said: list[str] = []
     publish = threading.Thread(target=lambda: said.append(attempt(writer, table, "insert_overwrite_table", SLOW, mode)))
-    requested = table.files(".replacecommit.requested")
     try:
-        if when == "while it ran":
-            publish.start()
-            begun = lambda: table.files(".replacecommit.requested") > requested or None  # noqa: E731
-            wait_until(begun, timeout=120, what="the publish to begin")
-        others = attempt(other, table, "upsert", OTHERS, mode)
-        if when != "while it ran":
-            publish.start()
+        if when == BEFORE:
+            others = attempt(other, table, operation, OTHERS, mode)
+        before = table.files(".requested")
+        publish.start()
+        wait_until(lambda: table.files(".requested") > before or None, timeout=120, what="the publish to begin")
+        if when == DURING:
+            others = attempt(other, table, operation, OTHERS, mode)
         publish.join()
     finally:
         other.stop()
     seen = look(bench.reader, table, "snapshot")
-    return {"contested": when, "kind": kind, "mode": mode, "publish": said, "other writer": others, "table": seen}
+    return {"contest": contest, "kind": kind, "publish": said, "other writer": others, "table": seen}
 
 
 def attempt(writer: HudiSpark, table: Table, operation: str, query: str, mode: str) -> str:
@@ -277,8 +285,8 @@ def measurements(bench: Bench) -> Iterator[dict[str, object]]:
     writer = bench.session("writer")
     for way, kind in itertools.product(WAYS, QUERIES):
         yield measure(bench, writer, way, kind)
-    for kind, mode, when in itertools.product(QUERIES, MODES, WHEN):
-        yield contested(bench, writer, kind, mode, when)
+    for kind, contest in itertools.product(QUERIES, CONTESTS):
+        yield contested(bench, writer, kind, contest)
     writer.stop()
     for moment, kind in itertools.product(MOMENTS, QUERIES):
         yield killed(bench, kind, moment)
