@@ -125,6 +125,7 @@ def reading(bench: Bench, table: Table) -> Iterator[dict[str, Seen]]:
     thread = threading.Thread(target=loop)
     thread.start()
     try:
+        wait_until(lambda: all(its.order for its in seen.values()) or None, timeout=120, what="the first reads")
         yield seen
         threading.Event().wait(AFTER_S)
     finally:
