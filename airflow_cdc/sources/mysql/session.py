@@ -129,7 +129,7 @@ class Session:
             self.connection.close()
 
 
-class _Connection(Connection):  # type: ignore[type-arg]  # generic only in its stubs
+class _Connection(Connection):  # generic only in its stubs
     """A connection that loads no CA bundle where nothing is verified: loading takes 20 ms of CPU each time."""
 
     def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> tls.SSLContext:
