@@ -6,6 +6,7 @@
 | `cdc.healthy` | gauge | pipeline, problem | 1 healthy, 0 not, unknown included |
 | `cdc.position_age` | gauge | pipeline | seconds since the last event that the connector has read |
 | `cdc.transactions_behind` | gauge | pipeline | transactions executed beyond the stored position |
+| `cdc.events_waiting` | gauge | pipeline | events that are sent and not applied, those in front of a stream included |
 | `cdc.retention_left` | gauge | pipeline | bytes that can be purged before the position is lost |
 | `cdc.time_to_purge` | gauge | pipeline | seconds until the server may remove the position by itself; never: not sent |
 | `cdc.verified_through` | gauge | pipeline, table | source time up to which main is proven equal, unix seconds |
@@ -51,6 +52,7 @@ def of_observation(observation: StoredObservation) -> None:
     known = {
         "cdc.position_age": None if observation.position_ts is None else max(0.0, taken_s - observation.position_ts),
         "cdc.transactions_behind": observation.behind,
+        "cdc.events_waiting": observation.waiting,
         "cdc.retention_left": observation.retention.margin_bytes if observation.retention else None,
         "cdc.time_to_purge": (observation.forecast or {}).get("earliest_s"),
     }

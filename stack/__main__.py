@@ -1,4 +1,4 @@
-"""`python -m stack up|down|status|wipe|fetch|env|lock|compose-env`: the stack from a shell."""
+"""`python -m stack up|down|status|wipe|fetch|env|lock|compose-env|sbom`: the stack from a shell."""
 
 from __future__ import annotations
 
@@ -102,6 +102,14 @@ def compose_env(_: argparse.Namespace) -> int:
     return 0
 
 
+def sbom(_: argparse.Namespace) -> int:
+    """What the installed provider is made of, as CycloneDX."""
+    from stack.sbom import document
+
+    print(document(), end="")
+    return 0
+
+
 def environment(stack: cluster.Stack) -> dict[str, str]:
     """Addresses of a running stack by variable name."""
     variables: dict[str, str] = {}
@@ -135,6 +143,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "env": env,
     "lock": lock,
     "compose-env": compose_env,
+    "sbom": sbom,
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.forecast import Margin, PurgeForecast, Retention
 from airflow_cdc.core.lease import Lease
-from airflow_cdc.core.topics import TopicState
+from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
@@ -268,14 +268,25 @@ class SinkTableFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Ahead:
+    """Messages that wait in front of a topic that ends at `end`: `count` now, `seen` of them since `since` (ISO)."""
+
+    count: int
+    seen: int
+    since: str
+    end: TopicOffsets
+
+
+@dataclass(frozen=True, slots=True)
 class SinkFacts:
     """The sink tables, by the full name of their source table ("shop.orders").
 
-    `late`: table → how many of its events have waited in the topic for longer than the policy's max_lag.
+    `late`: table → how many of its events have waited for longer than the policy's max_lag, in the topic or in front of it.
     """
 
     tables: Mapping[str, SinkTableFacts]
     late: Mapping[str, int] = field(default_factory=dict)
+    ahead: Mapping[str, Ahead] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

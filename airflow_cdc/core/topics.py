@@ -25,12 +25,16 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """One topic: its id and, per partition, (first offset, next offset); `compaction` if it is compacted."""
+    """One topic: its id and, per partition, (first offset, next offset); `compaction` if it is compacted.
+
+    `ahead`: how many messages wait in front of it, without an offset; see Transport.gathered.
+    """
 
     name: str
     id: str
     partitions: Mapping[int, tuple[int, int]]
     compaction: Compaction | None = None
+    ahead: int = 0
 
     def check_offsets(self, where: str) -> None:
         """Raises TransportError for a topic without a partition: its events have no offsets."""

@@ -13,6 +13,7 @@ from typing import Generic, Self, TypeVar
 
 from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
 from airflow_cdc.core.observation import (
+    Ahead,
     Capture,
     ConnectorFacts,
     Observation,
@@ -26,7 +27,7 @@ from airflow_cdc.core.observation import (
 )
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
-from airflow_cdc.decisions.diagnosis.lag import late_events, waiting_of
+from airflow_cdc.decisions.diagnosis.lag import ahead_of, late_ahead, late_events, waiting_of
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run, now_iso
@@ -180,10 +181,24 @@ def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | U
         return sink
     waiting = {name: waits for name, facts in sink.tables.items() if (waits := waiting_of(name, facts, transport))}
     parts = {transport.of_table[name]: waits for name, waits in waiting.items()}
-    limit = int((time.time() - run.pipeline.policy.max_lag) * 1000)
-    young = run.clients.transport.offsets_since(parts, limit) if parts else {}
-    late = {name: late_events(waits, young.get(transport.of_table[name], {})) for name, waits in waiting.items()}
-    return replace(sink, late={name: count for name, count in late.items() if count})
+    max_lag, at = run.pipeline.policy.max_lag, now_iso()
+    young = run.clients.transport.offsets_since(parts, int((time.time() - max_lag) * 1000)) if parts else {}
+    ahead = _ahead(run, transport, at)
+    late = {
+        name: late_events(waiting.get(name, {}), young.get(topic, {})) + late_ahead(ahead.get(topic), max_lag, at)
+        for name, topic in transport.of_table.items()
+        if name in sink.tables and sink.tables[name].stamp is not None
+    }
+    return replace(sink, late={name: count for name, count in late.items() if count}, ahead=ahead)
+
+
+def _ahead(run: Run, transport: TransportFacts, at: str) -> Mapping[str, Ahead]:
+    """Topic → what waits in front of it, and how much of that waited at the look before already."""
+    if not any(state.ahead for state in transport.topics.values()):
+        return {}
+    earlier = stored.ahead if (stored := load_observation(run)) else {}
+    found = {name: ahead_of(state, earlier.get(name), at) for name, state in transport.topics.items()}
+    return {name: ahead for name, ahead in found.items() if ahead}
 
 
 def _sink_table(run: Run, table: str) -> SinkTableFacts:

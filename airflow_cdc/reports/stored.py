@@ -11,9 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from airflow_cdc.core.forecast import Margin
-from airflow_cdc.core.observation import ConnectorFacts, Observation, SourceFacts
+from airflow_cdc.core.observation import Ahead, ConnectorFacts, Observation, SinkFacts, SourceFacts
 from airflow_cdc.core.report import RecoveryReport, Verdict
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.lag import events_waiting
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 
 KEPT_CHANGES = 200
@@ -52,6 +54,7 @@ class StoredObservation:
     stored position may be purged at the earliest, and why (a PurgeForecast as JSON), None if unknown.
     `samples`: the retention at earlier observations and this one, oldest first; older ones are further apart.
     `choices`: the strategies that a person may choose for the problem → why one can't be carried out; "" if it can.
+    `waiting`: how many events wait to be applied; None if unknown. `ahead`: topic → those that wait in front of it.
     """
 
     pipeline: str
@@ -69,6 +72,8 @@ class StoredObservation:
     forecast: Mapping[str, Any] | None = None
     samples: tuple[Sample, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
+    waiting: int | None = None
+    ahead: Mapping[str, Ahead] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changes", tuple(self.changes)[-KEPT_CHANGES:])
@@ -113,6 +118,8 @@ class StoredObservation:
             forecast=asdict(purge_forecast) if purge_forecast else None,
             samples=thinned((*(before.samples if before else ()), *sample)),
             choices=dict(choices or {}),
+            waiting=events_waiting(obs),
+            ahead=obs.sink.ahead if isinstance(obs.sink, SinkFacts) else {},
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -133,6 +140,8 @@ class StoredObservation:
             "forecast": dict(self.forecast) if self.forecast else None,
             "samples": [asdict(sample) for sample in self.samples],
             "choices": dict(self.choices),
+            "waiting": self.waiting,
+            "ahead": {topic: asdict(one) for topic, one in self.ahead.items()},
         }
 
     @classmethod
@@ -143,8 +152,13 @@ class StoredObservation:
             "retention": Margin(**value["retention"]) if value["retention"] else None,
             "changes": tuple(Change(**change) for change in value["changes"]),
             "samples": tuple(Sample(**sample) for sample in value.get("samples") or ()),
+            "ahead": {topic: _ahead(one) for topic, one in (value.get("ahead") or {}).items()},
         }
         return cls(**{**value, **nested})
+
+
+def _ahead(value: Mapping[str, Any]) -> Ahead:
+    return Ahead(**{**value, "end": TopicOffsets(**value["end"])})
 
 
 def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Sample, ...]:

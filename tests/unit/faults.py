@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
+    Ahead,
     ControlFacts,
     HistoryFacts,
     Observation,
@@ -285,6 +286,19 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         replace(waits(), sink=replace(applied("id1", 4), late={"shop.orders": 5})),
         "SINK_BEHIND",
         "6 events, 5 of them for longer than policy.max_lag of 3600 s",
+    ),
+    (
+        "nobody moves a queue's messages",
+        replace(
+            seen(transport=TransportFacts({TOPIC.name: replace(TOPIC, ahead=7)}, {"shop.orders": TOPIC.name})),
+            sink=replace(
+                applied("id1", 10),
+                late={"shop.orders": 3},
+                ahead={TOPIC.name: Ahead(7, 3, "2026-11-21T00:00:00+00:00", TopicOffsets.end_of(TOPIC))},
+            ),
+        ),
+        "SINK_BEHIND",
+        "0 events and 7 that were not brought there yet, 3 of them for longer than policy.max_lag of 3600 s",
     ),
     (
         "apply refused by DDL",

@@ -21,6 +21,7 @@ from tests.diagnosing import diagnose
 from tests.paths import ROOT
 from tests.unit.builders import HEALTHY, seen, with_source
 from tests.unit.core.test_report import BAD, REPORT, TABLE
+from tests.unit.faults import waits
 
 DASHBOARD = ROOT / "docs" / "grafana" / "cdc.json"
 
@@ -38,8 +39,18 @@ def test_an_observation(sent: list[Any]) -> None:
     metrics.of_observation(StoredObservation.of(HEALTHY, diagnose(HEALTHY)))
     values = {name: value for name, value, _ in sent}
     assert values.pop("cdc.position_age") > 1_000_000
-    assert values == {"cdc.healthy": 1, "cdc.transactions_behind": 20, "cdc.retention_left": 1500}
+    assert values == {
+        "cdc.healthy": 1,
+        "cdc.transactions_behind": 20,
+        "cdc.events_waiting": 0,
+        "cdc.retention_left": 1500,
+    }
     assert {tags["pipeline"] for *_, tags in sent} == {"shop"}
+
+
+def test_events_that_wait_are_sent_where_they_are_known(sent: list[Any]) -> None:
+    metrics.of_observation(StoredObservation.of(waits(), diagnose(waits())))
+    assert [value for name, value, _ in sent if name == "cdc.events_waiting"] == [6]
 
 
 def test_the_time_to_purge(sent: list[Any]) -> None:
@@ -51,7 +62,7 @@ def test_the_time_to_purge(sent: list[Any]) -> None:
 
 
 def test_what_is_unknown_is_not_sent_as_a_number(sent: list[Any]) -> None:
-    blind = seen(source=Unknown("refused"), connector=Unknown("refused"))
+    blind = seen(source=Unknown("refused"), connector=Unknown("refused"), transport=Unknown("refused"))
     metrics.of_observation(StoredObservation.of(blind, diagnose(blind)))
     assert sent == [("cdc.healthy", 0, {"pipeline": "shop", "problem": "UNKNOWN"})]
 

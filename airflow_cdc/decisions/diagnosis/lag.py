@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
-from airflow_cdc.core.observation import ControlFacts, SinkFacts, SinkTableFacts, TransportFacts
+from airflow_cdc.core.observation import Ahead, ControlFacts, Observation, SinkFacts, SinkTableFacts, TransportFacts
 from airflow_cdc.core.problem import AnyCase, Evidence
-from airflow_cdc.decisions.diagnosis.evidence import evidence, tables_of, transport_of
+from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.decisions.diagnosis.evidence import evidence, transport_of
 
 # partition → (next offset to apply, end)
 Waiting = Mapping[int, tuple[int, int]]
@@ -32,23 +34,68 @@ def late_events(waiting: Waiting, young: Mapping[int, int | None]) -> int:
     return sum(max(0, min(firsts[p], end) - begin) for p, (begin, end) in waiting.items())
 
 
+def ahead_of(state: TopicState, earlier: Ahead | None, at: str) -> Ahead | None:
+    """What waits in front of a topic at `at` (ISO); None if nothing does.
+
+    Such messages tell no time. But a topic that ends where it ended at an earlier look has got none of those that waited
+    then, and they leave in their order: as many still wait.
+    """
+    end = TopicOffsets.end_of(state)
+    if not state.ahead:
+        return None
+    if earlier is None or earlier.end != end:
+        return Ahead(state.ahead, state.ahead, at, end)
+    return Ahead(state.ahead, min(earlier.seen, state.ahead), earlier.since, end)
+
+
+def late_ahead(ahead: Ahead | None, max_lag: float, at: str) -> int:
+    """How many messages in front of a topic are known to have waited for longer than `max_lag` seconds at `at` (ISO)."""
+    if ahead is None:
+        return 0
+    waited = datetime.fromisoformat(at) - datetime.fromisoformat(ahead.since)
+    return ahead.seen if waited.total_seconds() > max_lag else 0
+
+
+def events_waiting(obs: Observation) -> int | None:
+    """How many events wait to be applied, in their topics and in front of them; None if unknown, or if others apply them."""
+    transport = transport_of(obs)
+    ours = obs.pipeline.has_sink and obs.pipeline.is_applied
+    if not ours or not isinstance(obs.sink, SinkFacts) or transport is None or not transport.topics:
+        return None
+    most = dict.fromkeys(transport.topics, 0)  # tables may share a topic
+    for name, facts in obs.sink.tables.items():
+        if waits := waiting_of(name, facts, transport):
+            topic = transport.of_table[name]
+            most[topic] = max(most[topic], _count(waits))
+    return sum(most.values()) + sum(state.ahead for state in transport.topics.values())
+
+
 def sink_behind(case: AnyCase) -> Evidence | None:
     """Events wait longer than the policy allows, or they wait and the newest apply failed."""
     obs = case.seen
-    tables, transport, control = tables_of(obs), transport_of(obs), obs.control
-    if tables is None or transport is None or obs.pipeline.sink.writer != "cdc_apply":
+    transport, sink, control = transport_of(obs), obs.sink, obs.control
+    if not isinstance(sink, SinkFacts) or transport is None or obs.pipeline.sink.writer != "cdc_apply":
         return None
-    waiting = {name: waits for name, facts in tables.items() if (waits := waiting_of(name, facts, transport))}
-    late = obs.sink.late if isinstance(obs.sink, SinkFacts) else {}
+    waiting = {name: waits for name in sink.tables if any(waits := _waits(name, sink, transport))}
     error = control.apply_error if isinstance(control, ControlFacts) else ""
-    if not late and not (waiting and error):
+    if not sink.late and not (waiting and error):
         return None
     limit = obs.pipeline.policy.max_lag
-    shown = {f"waiting for {name}": _text(waits, late.get(name, 0), limit) for name, waits in waiting.items()}
+    shown = {f"waiting for {name}": _text(*waits, sink.late.get(name, 0), limit) for name, waits in waiting.items()}
     failed = evidence(case, "control table", {"the newest apply failed": error}) if error else {}
     return {**evidence(case, "sink stamps and topics", shown), **failed}
 
 
-def _text(waits: Waiting, late: int, limit: int) -> str:
-    count = sum(end - begin for begin, end in waits.values())
-    return f"{count} events, {late} of them for longer than policy.max_lag of {limit} s"
+def _waits(table: str, sink: SinkFacts, transport: TransportFacts) -> tuple[int, int]:
+    """How many events wait for the table in its topic, and in front of it."""
+    facts, ahead = sink.tables[table], sink.ahead.get(transport.of_table.get(table, ""))
+    return _count(waiting_of(table, facts, transport)), ahead.count if ahead and facts.stamp else 0
+
+
+def _count(waits: Waiting) -> int:
+    return sum(end - begin for begin, end in waits.values())
+
+
+def _text(count: int, ahead: int, late: int, limit: int) -> str:
+    outside = f" and {ahead} that were not brought there yet" if ahead else ""
+    return f"{count} events{outside}, {late} of them for longer than policy.max_lag of {limit} s"

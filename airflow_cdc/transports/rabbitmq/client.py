@@ -14,7 +14,7 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.topics import PartitionRanges, TopicState
 from airflow_cdc.transports.rabbitmq import stream
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
-from airflow_cdc.transports.rabbitmq.forward import forward
+from airflow_cdc.transports.rabbitmq.forward import forward, waiting
 from airflow_cdc.transports.rabbitmq.management import Management
 from airflow_cdc.transports.rabbitmq.queue import STREAM, Queue
 from airflow_cdc.transports.rabbitmq.wire import Record, connected
@@ -46,7 +46,7 @@ class RabbitMqTransport:
 
         A queue has no id: one that was made anew shows by its messages alone.
         """
-        return {name: TopicState(name, "", self._partitions(queue)) for name, queue in self._queues(names).items()}
+        return {name: self._state(name, queue) for name, queue in self._queues(names).items()}
 
     def gathered(self, names: Iterable[str]) -> dict[str, TopicState]:
         """The states after the messages of queues that are no streams were moved to the stream. Raises TransportError."""
@@ -121,6 +121,12 @@ class RabbitMqTransport:
                 todo="Name a queue that does not exist yet, or a stream.",
             )
         return queue is not None
+
+    def _state(self, name: str, queue: Queue) -> TopicState:
+        """Counts what waits after it has read the stream's end: so a message that is moved meanwhile counts at most once."""
+        partitions = self._partitions(queue)
+        ahead = waiting(self.endpoint, queue.before.name) if queue.before else 0
+        return TopicState(name, "", partitions, ahead=ahead)
 
     def _partitions(self, queue: Queue) -> dict[int, tuple[int, int]]:
         if not queue.is_stream:

@@ -70,6 +70,12 @@ def forward(endpoint: RabbitMqEndpoint, queue: str, stream: str) -> int:
         return _Forwarder(connection, endpoint, queue, stream).run(count)
 
 
+def waiting(endpoint: RabbitMqEndpoint, queue: str) -> int:
+    """How many messages a queue holds that nobody has taken; the management interface knows it seconds later. Raises TransportError."""
+    with connected(endpoint) as connection:
+        return _look(connection, queue)[0]
+
+
 @dataclass(slots=True)
 class _Forwarder:
     """One connection's work. `expected`: digests of messages that are in the stream already and must be delivered next."""

@@ -6,14 +6,18 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_cdc.core.error_texts import match
+from airflow_cdc.core.observation import SinkTableFacts
+from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose
 from airflow_cdc.decisions.diagnosis.strategy import make_plan
 from airflow_cdc.flows.move_offset import move
-from airflow_cdc.flows.observe import observe
+from airflow_cdc.flows.observe import load_observation, observe, store_observation
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.sinks.opensearch.settings import OpenSearchSettings
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
@@ -165,6 +169,67 @@ def test_the_messages_of_canal_s_own_queue_are_moved_to_a_stream(made: Made) -> 
         channel.basic_consume(made.name, lambda *_: None)
         wait_until(lambda: "1 other consumers" in (judged() or "") or None, timeout=WAIT_S, what="the consumer")
         channel.queue_delete(f"{made.name}.dead")
+
+
+@dataclass(frozen=True)
+class Stamped:
+    """A sink of which nothing is asked but the stamp of its table."""
+
+    stamp: Stamp
+
+    def facts(self, _namespace: str, _table: str) -> SinkTableFacts:
+        return SinkTableFacts(exists=True, head=1, stamp=self.stamp)
+
+
+def waits(scene: Scene, applied: int) -> tuple[int | None, str]:
+    """How many events wait if so many are applied, and what a diagnosis says of them; it is stored, as by every look."""
+    sink: Any = Stamped(Stamp(0, None, {scene.name: TopicOffsets("", {0: applied})}))
+    run, every = replace(scene.run, clients=replace(scene.run.clients, sink=sink)), rules_for(scene.run.pipeline)
+    # this Canal reads by file and position, which a pipeline with a sink may not
+    asked = tuple(problem for problem in every.problems if problem.code in {"SINK_BEHIND", "HEALTHY"})
+    seen = observe(run, watch=0.0)
+    found = diagnose(seen, replace(every, problems=asked))
+    store_observation(run, seen, found)
+    stored = load_observation(run)
+    assert stored is not None
+    said = found.evidence.get(f"waiting for {scene.name}.t", "").partition(" [")[0]
+    return stored.waiting, said if found.code == "SINK_BEHIND" else found.code
+
+
+def test_messages_that_wait_in_front_of_the_stream_are_counted(made: Made) -> None:
+    scene = made.scene(made.canal(), stream=f"{made.name}.stream")
+    policy = replace(scene.run.pipeline.policy, max_lag=2)
+    sink = OpenSearchSettings("opensearch", made.name, "s")
+    scene = replace(scene, run=replace(scene.run, pipeline=replace(scene.run.pipeline, sink=sink, policy=policy)))
+    transport = scene.run.clients.transport
+    scene.canal.start()
+    for number in (1, 2, 3):
+        scene.insert(number)
+    wait_until(lambda: made.depth(made.name) == 3 or None, timeout=WAIT_S, what="three rows in the queue")
+    transport.gathered([made.name])
+    assert waits(scene, applied=3) == (0, "HEALTHY")
+    for number in (4, 5):
+        scene.insert(number)
+    wait_until(lambda: made.depth(made.name) == 2 or None, timeout=WAIT_S, what="two more in the queue")
+    assert waits(scene, applied=3) == (2, "HEALTHY")  # nobody has seen them wait before
+    assert waits(scene, applied=1)[0] == 4
+
+    def late() -> str | None:
+        said = waits(scene, applied=3)[1]
+        return said if said != "HEALTHY" else None
+
+    text = "0 events and {} that were not brought there yet, 2 of them for longer than policy.max_lag of 2 s"
+    assert wait_until(late, timeout=WAIT_S, what="the messages to be late") == text.format(2)
+    scene.insert(6)
+    wait_until(lambda: made.depth(made.name) == 3 or None, timeout=WAIT_S, what="one more in the queue")
+    assert waits(scene, applied=3) == (3, text.format(3))
+
+    transport.gathered([made.name])
+    assert waits(scene, applied=6) == (0, "HEALTHY")
+    scene.insert(7)
+    wait_until(lambda: made.depth(made.name) == 1 or None, timeout=WAIT_S, what="a row after the move")
+    assert waits(scene, applied=6) == (1, "HEALTHY")  # its time begins anew
+    assert waits(scene, applied=3)[0] == 4
 
 
 def test_a_routing_key_that_leads_nowhere_loses_events_in_silence(made: Made) -> None:

@@ -15,13 +15,16 @@ import pytest
 from airflow_cdc.airflow_version import installed
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
+    Ahead,
     ControlFacts,
     Observation,
     OpenFacts,
     TaskState,
+    TransportFacts,
     Unknown,
 )
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.compare.row_diff import rows_file
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import actions_for
@@ -33,7 +36,7 @@ from tests.diagnosing import diagnose
 from tests.unit.builders import HEALTHY, PROBLEMS, with_connector, with_source
 from tests.unit.conftest import REGISTRY
 from tests.unit.core.test_report import BAD, PAIR, REPORT, TABLE
-from tests.unit.faults import TRANSIENT
+from tests.unit.faults import TOPIC, TRANSIENT, applied, waits
 
 NOW = datetime.now(UTC)
 OTHER = REGISTRY.replace("pipelines:", "").replace("shop", "bank")
@@ -213,6 +216,15 @@ def test_the_forecast_is_that_of_the_observation_and_of_no_earlier_one(web: Any,
     assert "purge in 2 h" in web("VIEWER").get(f"{PREFIX}/").text
     keep(store, at(HEALTHY, 1))
     assert "purge in" not in web("VIEWER").get(f"{PREFIX}/").text
+
+
+def test_events_that_wait_are_counted_and_those_in_front_of_their_topic_named(web: Any, store: ReportStore) -> None:
+    ahead = {"shop": Ahead(4, 4, NOW.isoformat(), TopicOffsets("", {0: 7}))}
+    topics = {TOPIC.name: replace(TOPIC, ahead=4)}
+    queued = replace(waits(), sink=replace(applied("id1", 4), ahead=ahead))
+    keep(store, at(replace(queued, transport=TransportFacts(topics, {"shop.orders": TOPIC.name})), 1))
+    text = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
+    assert "10 events, 4 of them not brought yet to where they are read" in text
 
 
 def test_a_pipeline_has_a_timeline_with_evidence(web: Any, filled: ReportStore) -> None:

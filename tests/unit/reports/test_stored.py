@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import (
-    Unknown,
-)
+from airflow_cdc.core.observation import Ahead, SinkFacts, Unknown
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.reports import store as reports
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import (
@@ -41,7 +40,12 @@ def summary(number: int, **changes: Any) -> RunSummary:
     return RunSummary.from_json(made)
 
 
-@pytest.mark.parametrize("obs", [HEALTHY, seen(source=Unknown("refused")), with_connector(offset=None)])
+QUEUED = replace(
+    HEALTHY, sink=SinkFacts({}, ahead={"shop": Ahead(3, 2, "2026-11-24T09:00:00+00:00", TopicOffsets("", {0: 7}))})
+)
+
+
+@pytest.mark.parametrize("obs", [HEALTHY, seen(source=Unknown("refused")), with_connector(offset=None), QUEUED])
 def test_an_observation_survives_being_stored(obs: Any) -> None:
     made = kept(obs)
     assert StoredObservation.from_json(json.loads(json.dumps(made.to_json()))) == made
