@@ -44,6 +44,9 @@ def test_the_offset_of_one_source_is_found_by_its_operator() -> None:
     # source 3 was replaced by 7: its state is still there, and is nobody's
     assert [one.raw["pos"] for one in of_source(both, offsets, (1, 7), 1)] == ["1196"]
     assert of_source(both, offsets, (1, 7), 7) == ()
+    # source 1 still copies its table: what follows is that of source 3
+    both = REAL.replace(b"binlog-split", b"shop.t:00000") + other
+    assert of_source(both, offsets_in(both, "here"), (1, 3), 1) == ()
 
 
 @pytest.mark.parametrize(
