@@ -21,27 +21,16 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.flink import FlinkCluster
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings, User
-from stack.process import end, wait_until
+from stack.process import end
 from tests.diagnosing import diagnose
 from tests.faults.proxy import Proxy
 from tests.integration.flink.recovered import Copied, Followed
-from tests.integration.flink.support import WAIT_S
 from tests.integration.replicated import follows, gtids, replicate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GIVES_UP = ("restart-strategy.type=none",)
-AT_ONCE = (
-    "restart-strategy.type=fixed-delay",
-    "restart-strategy.fixed-delay.attempts=1000",
-    "restart-strategy.fixed-delay.delay=1s",
-)
-TRIES_AGAIN_LATER = (
-    "restart-strategy.type=fixed-delay",
-    "restart-strategy.fixed-delay.attempts=1000",
-    "restart-strategy.fixed-delay.delay=10min",
-)
 
 
 class Moved:
@@ -141,10 +130,7 @@ def moved(
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize(
-    "session",
-    [pytest.param(GIVES_UP, id="FAILED"), pytest.param(TRIES_AGAIN_LATER, id="RESTARTING", marks=pytest.mark.slow)],
-)
+@pytest.mark.parametrize("session", [GIVES_UP], ids=["FAILED"])
 def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: Make, session: tuple[str, ...]) -> None:
     """No table is read anew, no change is lost; what stood in the state of the other operators is kept."""
     with moved(session) as pair:
@@ -175,59 +161,3 @@ def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: Make, sessi
         followed.spark.sql(f"DELETE FROM lake.{followed.database}.t WHERE id = 1")
         with pytest.raises(VerificationError, match="MISMATCH"):
             followed.compare("compared")
-
-
-@pytest.mark.slow
-def test_a_job_that_went_on_by_itself_at_another_server_is_seen_and_its_tables_are_compared(moved: Make) -> None:
-    """Flink tries again until the replica is promoted, and reads on there; nothing it says shows that."""
-    with moved(AT_ONCE) as pair:
-        followed = pair.followed
-        follows(pair.replica, pair.source)
-        pair.promote()
-        pair.replica.execute(f"UPDATE {followed.database}.t SET v = 'there' WHERE id = 2")
-        wait_until(lambda: pair.goes_on() or None, timeout=WAIT_S, what="the job to go on")
-        assert pair.diagnosis().code == "SOURCE_FAILED_OVER"
-        decision = followed.move("failover")
-        assert decision["plan"]["strategy"] == "translate_gtid"
-        assert pair.rows()[0] == pair.rows()[1] == [(1, "first"), (2, "there"), (3, "first")]
-        assert pair.diagnosis().code == "HEALTHY"
-
-
-@pytest.mark.slow
-def test_a_replica_that_lags_is_refused_until_it_has_caught_up(moved: Make) -> None:
-    with moved(GIVES_UP) as pair:
-        followed = pair.followed
-        pair.replica.execute("STOP SLAVE")
-        pair.source.execute(f"INSERT INTO {followed.database}.t VALUES (4, 'only on the source')")
-        followed.wait_read()
-        pair.lead_to_the_replica()
-        followed.failure()
-        assert pair.diagnosis().code == "GTID_AHEAD"
-        for asked in ("translate_gtid", "restart"):
-            plan = decide(replace(followed.base, run_id=f"too-early-{asked}"), asked)["plan"]
-            assert plan["refused"], plan
-        offered = decide(replace(followed.base, run_id="too-early"))["plan"]
-        assert offered["strategy"] == "full_snapshot"
-        assert "Not translate_gtid: the server does not have" in offered["reason"]
-        pair.replica.execute("START SLAVE")
-        follows(pair.replica, pair.source)
-        decision = followed.move("caught-up")
-        assert (decision["diagnosis"]["code"], decision["plan"]["strategy"]) == ("SOURCE_FAILED_OVER", "translate_gtid")
-        source, sink = pair.rows()
-        assert source == sink
-        assert (4, "only on the source") in sink
-
-
-@pytest.mark.slow
-def test_without_gtids_another_server_is_refused_and_a_full_recovery_is_the_way(moved: Make) -> None:
-    with moved(GIVES_UP, gtid=False) as pair:
-        followed = pair.followed
-        pair.replica.execute(f"UPDATE {followed.database}.t SET v = 'there' WHERE id = 2")
-        pair.lead_to_the_replica()
-        followed.failure()
-        plan = decide(replace(followed.base, run_id="refused"), "translate_gtid")["plan"]
-        assert (plan["refused"], "'translate_gtid' does not apply to SOURCE_CHANGED" in plan["reason"]) == (True, True)
-        followed.server = pair.replica
-        done = followed.recover("recovery")
-        assert (done["decision"]["diagnosis"]["code"], done["verify"]["verdict"]) == ("SOURCE_CHANGED", "MATCH")
-        assert (2, "there") in pair.rows()[1]
