@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stack import cluster, fetch, jvm, mysql
+from stack import cluster, fetch, hudi, jvm, mysql
 from stack.errors import StackError, log_tail
 from stack.mysql import MySqlSettings
 from stack.versions import SETS, mysql_series
@@ -69,10 +69,11 @@ def wipe(args: argparse.Namespace) -> int:
 
 
 def do_fetch(_: argparse.Namespace) -> int:
-    """Fill the cache: every jar, and the chosen MySQL."""
+    """Fill the cache: every jar, the chosen MySQL, and the Spark that Hudi runs on."""
     installer = mysql.installer(mysql_series())
     fetch.fetch_all()
     jvm.archive()
+    hudi.python()
     version = installer().version
     print(f"{len(fetch.read_lock())} jars of {len(SETS)} sets and MySQL {version} in {fetch.cache_dir()}")
     return 0
