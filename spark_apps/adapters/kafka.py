@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
-from airflow_cdc.transports.kafka.wire import AWS_MSK_IAM, SCOPE, TOKEN_URL, by_token, read_few
+from airflow_cdc.transports.kafka.wire import AWS_MSK_IAM, SCOPE, by_token, read_few
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,8 +30,6 @@ _JAAS = {
 }
 _OAUTH = "org.apache.kafka.common.security.oauthbearer"
 _IAM = "software.amazon.msk.auth.iam"
-# the JVM's property with the addresses that Kafka's client may ask for a token (since 3.9.1)
-ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +67,6 @@ def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges) ->
     wanted = nonempty(ranges)
     if not wanted:
         return spark.createDataFrame([], RAW_SCHEMA)
-    _allow(spark, endpoint)
     options = {
         **kafka_options(endpoint),
         "assign": json.dumps({topic: sorted(partitions) for topic, partitions in wanted.items()}),
@@ -120,12 +117,6 @@ def _iam(security: Mapping[str, Any]) -> dict[str, str]:
         "kafka.sasl.jaas.config": f"{_IAM}.IAMLoginModule required;",
         "kafka.sasl.client.callback.handler.class": f"{_IAM}.IAMClientCallbackHandler",
     }
-
-
-def _allow(spark: SparkSession, endpoint: KafkaEndpoint) -> None:
-    """Let the driver's JVM ask the token server. Executors elsewhere need the same property in their Java options."""
-    if by_token(endpoint.security):
-        spark.sparkContext._jvm.java.lang.System.setProperty(ALLOWED_URLS, endpoint.security[TOKEN_URL])  # noqa: SLF001
 
 
 def _pem(security: dict[str, Any]) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import Final
 
 import httpx
 
-from airflow_cdc.core import oauth
 from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.decisions import oauth
 
 _TOKEN_TODO: Final = "Check token_url, scope, login (client id) and password (client secret) of the Connect connection."  # noqa: S105
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 import httpx
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from airflow_cdc.core import oauth
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.decisions import oauth
 
 TODO: Final = (
     "Check sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.scope, login (client id) and password (client"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.core import oauth
 from airflow_cdc.core.errors import ConfigError, TransportError
+from airflow_cdc.decisions import oauth
 from airflow_cdc.spark_apps.adapters.kafka import kafka_options
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.kafka.oauth import TokenClient, Tokens
