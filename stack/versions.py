@@ -32,6 +32,9 @@ FLINK_CDC: Final = "3.5.0"
 ICEBERG_FLINK: Final = "1.10.1"
 # the newest whose jars, those of its tests too, are all on mirrors of Maven Central
 ICEBERG_REST: Final = "1.11.0"
+HUDI: Final = "1.2.0"
+# Hudi's bundles for Spark 4 are on no mirror of Maven Central that we found
+SPARK_OF_HUDI: Final = "3.5.9"
 S3PROXY: Final = "4.1.0"
 JAVA_MINIMUM: Final = 17
 
@@ -138,6 +141,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.eclipse.jetty", "jetty-servlet", "11.0.25", deep=True),
         Wanted("org.slf4j", "slf4j-simple", "2.0.17"),
     ),
+    # for a Spark of its own (stack/hudi.py), whose pyspark is built with Scala 2.12
+    "hudi": (Wanted("org.apache.hudi", "hudi-spark3.5-bundle_2.12", HUDI),),
     # what Spark needs to read and write a warehouse in S3
     "spark-s3": (Wanted("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG),),
     "spark": (
