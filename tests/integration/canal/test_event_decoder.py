@@ -117,7 +117,9 @@ class TestFlatJson(EventDecoderContract):
 
 
 class TestProtobuf(TestFlatJson):
-    """The same, of the other form."""
+    """The same, of the other form, whose operations are numbers."""
+
+    UNKNOWN: ClassVar[str] = "unknown type 99"
 
     @pytest.fixture
     def events(self) -> EventBench:
