@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from airflow_cdc.core.ports import Stage, TopicRecord
 
@@ -421,15 +421,28 @@ class SharesTables(Protocol):
         ...
 
 
+class Unread(NamedTuple):
+    """Every event that is not applied to a table yet is of this epoch (or a later one) and at this offset or behind it."""
+
+    epoch: int
+    offset: int
+
+
 class TableKeeper(Protocol):
     """Keeps the tables of a sink small. Changes no row, and is safe beside every writer."""
 
     def tidy(
-        self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
+        self,
+        spark: SparkSession,
+        identifier: tuple[str, str],
+        policy: MaintenancePolicy,
+        now: datetime,
+        unread: Callable[[], Unread | None],
     ) -> Tidied:
-        """Compact the table's files and drop versions that are too old, except those that a stamp or a pin needs.
+        """Compact the table's files and drop what is too old, except what a stamp, a pin or an unread event needs.
 
-        Does nothing if the table does not exist yet: its first recovery creates it.
+        `unread` asks sink and connector; None: the table was never applied. Does nothing if the table does not exist yet:
+        its first recovery creates it.
         """
         ...
 
