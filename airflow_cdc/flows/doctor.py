@@ -128,7 +128,7 @@ def _connector(run: Run) -> Iterator[Check]:
     todo = (
         ""
         if beat > 0
-        else "Let the connector send heartbeats (Debezium: heartbeat.interval.ms=10000; others: see the page of its kind):"
+        else "Let the connector send heartbeats (heartbeat.interval.ms=10000, or as the page of its kind says):"
         " without them, the offset of a quiet table is not moved and will be purged."
     )
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"every {beat} ms" if beat > 0 else "none", todo)

@@ -74,11 +74,11 @@ def frozen(scene: Scene) -> Iterator[None]:
     """Canal's process stands still: its `status` says that it runs, and its log says nothing."""
     child = scene.canal.child
     assert child is not None
-    os.kill(child.pid, signal.SIGSTOP)
+    os.kill(child.server_pid, signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(child.pid, signal.SIGCONT)
+        os.kill(child.server_pid, signal.SIGCONT)
 
 
 class TestWithoutHeartbeats:
@@ -86,7 +86,7 @@ class TestWithoutHeartbeats:
 
     @pytest.fixture
     def more(self, mysql: MySqlServer) -> dict[str, str]:
-        return {**by_gtid(mysql), **beating(mysql, "select 1")}
+        return {**beating(mysql, "select 1"), **by_gtid(mysql)}
 
     def test_a_cursor_that_has_read_everything_is_neither_behind_nor_at_risk_nor_lost(self, scene: Scene) -> None:
         """Its place is where the last commit begins, in a file that is closed and then purged: by GTID it needs none."""
@@ -130,7 +130,7 @@ class TestWithHeartbeats:
 
     @pytest.fixture
     def more(self, mysql: MySqlServer) -> dict[str, str]:
-        return {**by_gtid(mysql), **beating(mysql)}
+        return {**beating(mysql), **by_gtid(mysql)}
 
     def test_waits_end_although_nobody_else_writes(self, scene: Scene) -> None:
         slow = hurried(scene, STANDSTILL_S)
@@ -149,13 +149,15 @@ class TestWithHeartbeats:
         def watched(seconds: float) -> str:
             return diagnose(observe(scene.run, watch=seconds), rules_for(scene.run.pipeline)).code
 
+        def stuck() -> str | None:
+            code = watched(2)
+            return code if code != "HEALTHY" else None
+
         assert watched(20) == "HEALTHY"
         with frozen(scene):
             for number in (2, 3):
                 scene.insert(number)
-            code = wait_until(
-                lambda: watched(1) if watched(1) != "HEALTHY" else None, timeout=WAIT_S, what="the standstill"
-            )
+            code = wait_until(stuck, timeout=WAIT_S, what="the standstill")
             assert code == "CONNECTOR_LOOPING"
         wait_until(lambda: scene.ids() == [1, 2, 3] or None, timeout=WAIT_S, what="the rows once it goes on")
         assert watched(20) == "HEALTHY"
