@@ -48,6 +48,9 @@ BY_FILE = -n 2 --dist loadfile --no-loadscope-reorder
 integration: setup ## tests on the real servers, two files at a time
 	$(BIN)/pytest tests/integration $(BY_FILE)
 
+spark-cluster: setup ## the applications on a Spark cluster of processes, whose executors are killed
+	$(BIN)/pytest tests/spark_cluster
+
 slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB, what a lost connection does to Debezium
 	$(BIN)/pytest tests/integration -m slow
 
@@ -88,6 +91,7 @@ test: lint docs ## everything that .ci/run runs
 	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow'
 	$(BIN)/pytest tests/faults tests/integration -m 'not slow' $(BY_FILE) --durations=30
 	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
+	$(BIN)/pytest tests/spark_cluster  # apart, too: its session is on a cluster
 
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load

@@ -44,6 +44,7 @@ from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.apply.reread import reread
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
+from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
 from airflow_cdc.spark_apps.driver.task import is_waited_for
 from airflow_cdc.spark_apps.ports import CommitsFew, ReadsFew, RowReader, SmallCommit
@@ -191,10 +192,11 @@ def _try_table(job: _Job, table: Table) -> Result | CdcError:
     try:
         with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
             try:
-                return _applied(job, table)
+                return begun_again(lambda: _applied(job, table), f"the batch of {table.full_name}")
             except UnreportedChangeError as error:
                 log.info("%s waits for the connector: %s", table.full_name, error)
-                return _applied(*_later(job, table))
+                later = _later(job, table)
+                return begun_again(lambda: _applied(*later), f"the batch of {table.full_name}")
     except CdcError as error:
         log.warning("%s stopped: %s", table.full_name, error)
         return error
@@ -356,7 +358,7 @@ def _read_again(run: Run, spark: SparkSession, name: str, why: Result | CdcError
     """Read the table again, if the policy allows it. What stops the re-read is stored for the diagnosis."""
     log.warning(IS_REREAD, name, why)
     try:
-        done = reread(run, spark, name, failed_tries(run, name))
+        done = begun_again(lambda: reread(run, spark, name, failed_tries(run, name)), f"the re-read of {name}")
     except CdcError as error:
         log.warning("%s was not re-read: %s", name, error)
         note_refused(run, name, f"{why} {error}", tried=not isinstance(error, RereadNeededError))

@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, SinkError
-from airflow_cdc.core.maintenance import Tidied
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.systems import table_keeper
 from airflow_cdc.spark_apps.ports import Unread
+from airflow_cdc.spark_apps.tidied import Tidied
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

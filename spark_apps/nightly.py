@@ -35,6 +35,7 @@ from airflow_cdc.spark_apps.compare.results import check_expectations, make_repo
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
 from airflow_cdc.spark_apps.compare.tail import touched_leaves
 from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
 from airflow_cdc.spark_apps.verify import (
@@ -135,21 +136,25 @@ def _cascades(run: Run) -> frozenset[str]:
 
 def _checked(night: NightRun, table: Table) -> TableReport:
     """Compare one table and keep the result; an error that stops the comparison makes it INCONCLUSIVE."""
-    run = night.job.run
     try:
-        with staged(night.job, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
-            state = _topic_state(night.job, table)
-            base = _base_stamp(night.job, table, stage)
-            plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
-            plan, outcome = _compare(night, stage, table, plan)
-            keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
-            suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
-            report = make_report(outcome, suites[table.full_name])
-            through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
-            return _keep(night, plan, state, outcome, replace(report, verified_through=through))
+        return begun_again(lambda: _report(night, table), f"the comparison of {table.full_name}")
     except CdcError as error:
         log.warning("%s could not be compared: %s", table.full_name, error)
         return inconclusive(table.full_name, error)
+
+
+def _report(night: NightRun, table: Table) -> TableReport:
+    run = night.job.run
+    with staged(night.job, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
+        state = _topic_state(night.job, table)
+        base = _base_stamp(night.job, table, stage)
+        plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
+        plan, outcome = _compare(night, stage, table, plan)
+        keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
+        suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
+        report = make_report(outcome, suites[table.full_name])
+        through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
+        return _keep(night, plan, state, outcome, replace(report, verified_through=through))
 
 
 def _base_stamp(job: Job, table: Table, stage: Stage) -> Stamp | None:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.dead_letter import DeadLetter
-    from airflow_cdc.core.maintenance import Tidied
     from airflow_cdc.core.pipeline import MaintenancePolicy
     from airflow_cdc.core.position import JsonObject, Position, Watermark
     from airflow_cdc.core.stamp import Stamp
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.compare.leaves import KeyHash, Leaf, LeafScheme
     from airflow_cdc.decisions.compare.part import Part
     from airflow_cdc.decisions.compare.verdict import Rows
+    from airflow_cdc.spark_apps.tidied import Tidied
 
 # topic → partition → (first offset, end offset); the end is not read.
 Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]

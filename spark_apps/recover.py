@@ -23,6 +23,7 @@ from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.compare.at_rest import TableItself
 from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import sibling
 from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
@@ -42,7 +43,7 @@ RESTARTABLE = "Clear the task recover: committed chunks are not read again."
 def main(settings: Mapping[str, Any]) -> Facts:
     """Read the tables of the run's open recovery. `settings`: the operator's file for the driver."""
     with open_app(settings, "recover") as (run, spark):
-        return recover(run, spark, settings)
+        return begun_again(lambda: recover(run, spark, settings), "recover")
 
 
 @dataclass(frozen=True, slots=True)

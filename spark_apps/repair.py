@@ -46,6 +46,7 @@ from airflow_cdc.spark_apps.compare.results import make_report
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
+from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.systems import Systems, open_systems
 from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
@@ -204,7 +205,7 @@ def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
 def try_repair(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
     """`repair_table`, but an error makes this table INCONCLUSIVE and does not stop the others."""
     try:
-        return repair_table(job, table, part, dry=dry)
+        return begun_again(lambda: repair_table(job, table, part, dry=dry), f"the repair of {table.full_name}")
     except CdcError as error:
         log.warning("%s: %s", table.full_name, error)
         return RepairOutcome(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))

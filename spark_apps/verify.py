@@ -55,6 +55,7 @@ from airflow_cdc.spark_apps.compare.scan import (
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.app import explained, open_app
+from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems, row_reader
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 
@@ -82,7 +83,7 @@ TABLES_AT_ONCE = 8
 def main(settings: Mapping[str, Any]) -> Facts:
     """Verify the stages of the run's open recovery. `settings` is what the operator wrote for the driver."""
     with open_app(settings, "verify") as (run, spark):
-        return verify(run, spark, settings)
+        return begun_again(lambda: verify(run, spark, settings), "verify")
 
 
 @dataclass(frozen=True, slots=True)

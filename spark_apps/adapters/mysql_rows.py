@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.chunk import Chunk, Key, batches
 from airflow_cdc.decisions.compare.part import Part
@@ -16,9 +14,10 @@ from airflow_cdc.sources.mysql.encoding import outside_sql
 from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_predicate
 from airflow_cdc.spark_apps.adapters.jdbc import groups_ahead, query_frame, values_outside_hash
+from airflow_cdc.spark_apps.adapters.mysql_exact import exact_view, open_once
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
-from airflow_cdc.spark_apps.adapters.mysql_view import KEYS_AT_ONCE, MySqlView, locked, open_view
+from airflow_cdc.spark_apps.adapters.mysql_view import KEYS_AT_ONCE, MySqlView, open_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from airflow_cdc.core.position import Watermark
     from airflow_cdc.sources.mysql.client import BinlogSource
 
-OPEN_SECONDS = 60.0
 VISIBLE_SECONDS = 60.0
 
 
@@ -64,11 +62,10 @@ class MySqlRows:
         """See ports.RowReader.
 
         The table is locked against writes only until Spark's connection has opened its view. Its init statement then
-        takes a named lock, and the holder of the table lock waits for that.
+        takes a named lock, and the holder of the table lock waits for that. A task that Spark runs again later fails.
         """
         token = f"cdc_{uuid.uuid4().hex}"
-        opened = f"START TRANSACTION WITH CONSISTENT SNAPSHOT; SELECT GET_LOCK('{token}', 0)"
-        init = f"{self._source.init_statement(at)}; {opened}"
+        init = f"{self._source.init_statement(at)}; {open_once(token, self._source.version())}"
         frame = rows_frame(spark, jdbc_options(self._source, init, several_statements=True), table)
         frame.schema  # noqa: B018 - asks the server for the columns now, not while the table is locked
         return exact_view(self._source, table, token, lambda: use(frame))
@@ -113,34 +110,6 @@ def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Ke
     """The key that ends a chunk of `rows` rows after `low`, by rank along the key's index; None for the last one."""
     ends = session.rows(boundary_sql(table, low, rows), doing="look up a chunk boundary")
     return tuple(ends[0].values()) if ends else None
-
-
-def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callable[[], None]) -> Watermark:
-    """Run `read` in a thread; its connection opens its view, and takes the lock `token`, while `table` stands still.
-
-    Returns the position of that view once `read` has finished. Raises SourceError if the table lock cannot be taken,
-    and whatever `read` raises; it may have read rows by then, which must not count.
-    """
-    with ThreadPoolExecutor(1) as pool:
-        with locked(source, table) as session:
-            position = source.position()
-            running = pool.submit(read)
-            poll_until(
-                lambda: _view_open(session, token, running),
-                timeout=OPEN_SECONDS,
-                interval=0.01,
-                what=f"Spark to open its read view of {table.full_name}",
-            )
-        running.result()
-    return position
-
-
-def _view_open(session: Session, token: str, running: Future[None]) -> bool | None:
-    if running.done():
-        running.result()  # raises what went wrong; a read that has already finished ran under the lock
-        return True
-    holder = session.row("SELECT IS_USED_LOCK(%s) AS id", (token,), doing="look for the read view")["id"]
-    return None if holder is None else True
 
 
 def estimate(session: Session, table: Table) -> int:

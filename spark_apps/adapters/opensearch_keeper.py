@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.maintenance import Tidied
 from airflow_cdc.sinks.opensearch.versions import removable
+from airflow_cdc.spark_apps.tidied import Tidied
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

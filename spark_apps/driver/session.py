@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_cdc.spark_apps.driver.functions import register_functions
+from airflow_cdc.spark_apps.driver.shipped import ship
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,24 +51,40 @@ def build_session(
 ) -> SparkSession:
     """The session of this driver, with the sink's catalog in it and the session functions registered.
 
-    Under spark-submit, its master and jars are used; otherwise the session is local and `jars` are paths, so that Ivy
-    is never used. The catalog's credentials are set here, inside the driver, and never appear on a command line.
-    `extra` overrides everything else.
+    Under spark-submit, its master and jars are used; otherwise the session is local, if `extra` names no master, and
+    `jars` are paths, so that Ivy is never used. The catalog's credentials are set here, inside the driver, and never
+    appear on a command line. `extra` overrides everything else. Executors elsewhere get this package's files.
     """
     from pyspark.sql import SparkSession
 
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    local = is_local((extra or {}).get("spark.master", LOCAL["spark.master"]))
     if not submitted:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    own = {} if submitted else {**LOCAL, **({"spark.jars": ",".join(jars)} if jars else {})}
+        os.environ |= {name: os.environ.get(name, value) for name, value in python_of(local=local).items()}
+    own = {**(LOCAL if local else {}), **({"spark.jars": ",".join(jars)} if jars else {})} if not submitted else {}
     builder = SparkSession.builder.appName(app_name)
     for key, value in {**own, **EXACT, **sink.spark_conf(), **(extra or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     register_functions(session)
+    if not is_local(session.sparkContext.master):
+        ship(session)
     return session
+
+
+def is_local(master: str) -> bool:
+    """Whether the driver is its own only executor. `spark://localhost:7077` is a cluster."""
+    return re.fullmatch(r"local(\[[^\]]*\])?", master) is not None
+
+
+def python_of(*, local: bool) -> dict[str, str]:
+    """The environment by which Spark finds its Python: this one for the driver, and for its own executors.
+
+    Spark hands PYSPARK_PYTHON on to executors elsewhere, where this machine's path leads to nothing.
+    """
+    driver = {"PYSPARK_DRIVER_PYTHON": sys.executable}
+    return {"PYSPARK_PYTHON": sys.executable, **driver} if local else driver
 
 
 def sibling(spark: SparkSession, settings: Mapping[str, str] | None = None) -> SparkSession:

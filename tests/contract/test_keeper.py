@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.maintenance import Tidied
 from airflow_cdc.core.pipeline import MaintenancePolicy
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.adapters.iceberg_keeper import IcebergKeeper, to_keep
+from airflow_cdc.spark_apps.tidied import Tidied
 from tests.contract.lakes import append
 
 NO_SPARK = NOT_ASKED = cast("Any", None)

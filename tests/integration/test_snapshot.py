@@ -22,8 +22,8 @@ from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.sources.mysql.sql import chunk_predicate
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns
+from airflow_cdc.spark_apps.adapters.mysql_exact import exact_view
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.adapters.mysql_rows import exact_view
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.recover import find_earlier, next_label, recover
 from airflow_cdc.spark_apps.snapshot import read as snapshot

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.maintenance import Tidied
 from airflow_cdc.core.pipeline import MaintenancePolicy
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
@@ -22,6 +21,7 @@ from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.spark_apps.adapters.opensearch_documents import DocumentWriter, Origin
 from airflow_cdc.spark_apps.adapters.opensearch_keeper import OpenSearchKeeper
 from airflow_cdc.spark_apps.ports import Unread
+from airflow_cdc.spark_apps.tidied import Tidied
 from tests.contract.stage_writer import table_of
 from tests.integration.opensearch.test_sink import asked
 

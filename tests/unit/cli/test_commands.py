@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +125,17 @@ def test_the_doctor_names_missing_connections(
     told = {check["name"]: (check["state"], check["found"], check["todo"]) for check in answer.data}
     assert told["spark"][:2] == ("bad", "connection 'shop_spark' is not defined")
     assert "airflow connections add shop_mysql --conn-type cdc_mysql" in told["connections"][2]
+
+
+def test_the_doctor_names_a_driver_that_would_run_on_the_cluster(
+    cdc: Callable[..., Answer], spec: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("doctor_installation", "airflow_checks", "pipeline_airflow_checks", "doctor_pipeline"):
+        spec(commands, name, [])
+    where = {"conn_type": "spark", "host": "spark://one", "port": 7077, "extra": {"deploy-mode": "cluster"}}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SPARK", json.dumps(where))
+    (told,) = cdc("doctor", "shop", "-o", "json").data
+    assert (told["state"], told["todo"]) == ("bad", "Set deploy-mode to client.")
 
 
 def test_the_doctor_names_a_bad_registry(cdc: Callable[..., Answer], spec: Any, registry: Path) -> None:

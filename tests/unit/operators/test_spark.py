@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
@@ -223,6 +226,64 @@ def test_what_cannot_work_is_refused_before_it_starts(submitted: Submitted) -> N
         operator(app="recovery").execute(context())
     with pytest.raises(ConfigError, match="deploy-mode to client"):
         operator(deploy_mode="cluster").execute(context())
+    with pytest.raises(ConfigError, match="deploy-mode to client"):
+        operator(conf={"spark.submit.deployMode": "cluster"}).execute(context())
+    assert submitted.command == []
+
+
+# a connection of a cluster, and the master that spark-submit gets
+CLUSTERS = (
+    ({"conn_type": "spark", "host": "spark://localhost", "port": 7077}, "spark://localhost:7077"),
+    ({"conn_type": "spark", "host": "localhost", "port": 7077}, "spark://localhost:7077"),
+    ({"conn_type": "spark", "host": "spark://one:7077,two:7077"}, "spark://one:7077,two:7077"),
+    ({"conn_type": "spark", "host": "yarn", "extra": {"queue": "cdc", "deploy-mode": "client"}}, "yarn"),
+    ({"conn_type": "spark", "host": "k8s://https://api:6443", "extra": {"namespace": "cdc"}}, "k8s://https://api:6443"),
+)
+
+
+@pytest.mark.parametrize(("connection", "master"), CLUSTERS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_cluster_keeps_its_own_settings_and_its_own_python(
+    connection: dict[str, Any], master: str, submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings of a driver that is its own executor would leave the executors without a driver to answer."""
+    monkeypatch.setattr(spark_submit, "kube_client", object(), raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SPARK", json.dumps(connection))
+    operator(conf={"spark.pyspark.python": "/opt/python"}).execute(context())
+    command = submitted.command
+    assert command[command.index("--master") + 1] == master
+    told = [one for one in command if one.startswith("spark.")]
+    assert not [
+        one for one in told if one.startswith(("spark.driver.host", "spark.driver.bindAddress", "spark.master"))
+    ]
+    assert {"spark.pyspark.python=/opt/python", f"spark.pyspark.driver.python={sys.executable}"} <= set(told)
+    assert "PYSPARK_PYTHON" not in submitted.env
+    # nothing of this machine's environment becomes the cluster's
+    assert not [one for one in told if "Env." in one]
+    extra = connection.get("extra", {})
+    pairs = list(itertools.pairwise(command))
+    assert (("--queue", "cdc") in pairs, ("--deploy-mode", "client") in pairs) == (master == "yarn",) * 2
+    assert ("spark.kubernetes.namespace=cdc" in command) == ("namespace" in extra)
+
+
+@pytest.mark.parametrize(("connection", "own"), [({}, True), ({"spark-binary": "spark3-submit"}, False)])
+def test_spark_submit_is_found_where_the_path_has_none(
+    connection: dict[str, Any], own: bool, submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    made = {"conn_type": "spark", "host": "yarn", "extra": connection}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SPARK", json.dumps(made))
+    operator().execute(context())
+    assert (submitted.command[0] == "spark3-submit") is not own
+    assert os.access(submitted.command[0], os.X_OK) is own
+
+
+def test_kubernetes_without_its_provider_is_one_clear_line(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(spark_submit, "kube_client", raising=False)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SPARK", json.dumps({"conn_type": "spark", "host": "k8s://https://api:6443"}))
+    with pytest.raises(ConfigError, match=r"Install apache-airflow-providers-cncf-kubernetes on the workers\.$"):
+        operator().execute(context())
     assert submitted.command == []
 
 
