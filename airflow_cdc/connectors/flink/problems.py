@@ -127,7 +127,7 @@ def several_sources(case: AnyCase) -> str:
     facts = _facts(case)
     if facts is None or facts.sources < 2:
         return ""
-    return f"the job has {facts.sources} sources of MySQL's log, each with a position of its own"
+    return f"the job has {facts.sources} sources of MySQL's log, each with a position of its own: connector.reads says which is meant"
 
 
 def no_copy(case: AnyCase) -> str:
@@ -196,7 +196,7 @@ RULES = Rules(
         DIFF_REPAIR: (_not_built("the rows that differ are not put right by themselves"),),
         NEXT_FILE: (_not_built("what was cut from the log is not put right by itself"),),
         DETOUR: (_not_built("the job's options name one server, and are not changed from here"),),
-        TRANSLATE: (_not_built("the job's options name one server, and are not changed from here"),),
+        TRANSLATE: (several_sources,),
     },
     texts=TEXTS,
 )

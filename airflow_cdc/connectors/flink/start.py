@@ -23,6 +23,9 @@ class Start:
         offset: where the source starts instead of the savepoint's offset; None: where the savepoint says.
         job: the job that was started from it; "": not yet.
         replanned: whether the plan was changed for it: its source no longer is the one whose state the savepoint holds.
+        same: whether `offset` names the transactions that the savepoint's own does, on another server: the state of all
+            other operators, sinks included, is as old as the offset.
+        reads: which source of the job `offset` is for; "": it has just one.
     """
 
     at: int
@@ -30,6 +33,8 @@ class Start:
     offset: RawOffset | None = None
     job: str = ""
     replanned: bool = False
+    same: bool = False
+    reads: str = ""
 
     def is_newer_than(self, job: str, began: int, stored: str) -> bool:
         """Whether this counts, and not what the last job stored (`stored`: where; "": nothing of its own yet).
@@ -44,7 +49,14 @@ class Start:
     def to_json(self) -> dict[str, Any]:
         """The content of the file."""
         offset = None if self.offset is None else dict(self.offset)
-        own = {"savepoint": self.savepoint, "offset": offset, "job": self.job, "replanned": self.replanned}
+        own = {
+            "savepoint": self.savepoint,
+            "offset": offset,
+            "job": self.job,
+            "replanned": self.replanned,
+            "same": self.same,
+            "reads": self.reads,
+        }
         return {"format": 1, "at": self.at, **own}
 
     @classmethod
@@ -53,7 +65,13 @@ class Start:
         if value["format"] != 1:
             raise ValueError(f"format {value['format']!r}")
         return cls(
-            int(value["at"]), str(value["savepoint"]), value["offset"], str(value["job"]), bool(value["replanned"])
+            int(value["at"]),
+            str(value["savepoint"]),
+            value["offset"],
+            str(value["job"]),
+            replanned=bool(value["replanned"]),
+            same=bool(value.get("same")),
+            reads=str(value.get("reads", "")),
         )
 
 
@@ -106,12 +124,14 @@ class StartStore:
         file: None without a plan.
         stopped: the start from the newest savepoint; raises ConnectorError while the job runs.
         stored: the offset in a savepoint.
+        reads: which source of the job it is the offset of; "": it has just one.
     """
 
     file: StartFile | None
     stopped: Callable[[], Start]
     stored: Callable[[str], RawOffset | None]
     committed: Callable[[], RawOffset | None]
+    reads: str = ""
 
     def read(self) -> RawOffset | None:
         """The offset from which the job would start."""
@@ -126,8 +146,31 @@ class StartStore:
                 todo="Write the statement with COMPILE PLAN to a file, start the job with EXECUTE PLAN, and name the file.",
             )
         start = self.stopped()
+        if start.offset is not None and start.reads != self.reads:
+            raise ConnectorError(
+                f"the position of {start.reads or 'the source'} was set, and the job was not started with it yet",
+                where=str(self.file.path),
+                todo="Start the job first: one source after the other is set.",
+            )
         if raw is None:
-            self.file.write(Start(start.at, replanned=start.replanned))
+            self.file.write(Start(start.at, replanned=start.replanned, reads=self.reads))
             return
-        fits = bool(start.savepoint) and not start.replanned and self.stored(start.savepoint) == dict(raw)
-        self.file.write(replace(start, offset=None if fits else dict(raw)))
+        own = self.stored(start.savepoint) if start.savepoint else None
+        fits = not start.replanned and own == dict(raw)
+        self.file.write(
+            replace(
+                start,
+                offset=None if fits else dict(raw),
+                same=not fits and _same_transactions(own, raw),
+                reads="" if fits else self.reads,
+            )
+        )
+
+
+def _same_transactions(own: RawOffset | None, raw: RawOffset) -> bool:
+    """Whether both have read the same set, up to the same event: only file and position differ, as on another server.
+
+    The time tells a translated offset from a watermark, which is taken later: before that one, the tables were published.
+    """
+    keys = ("gtids", "ts_sec")
+    return own is not None and bool(raw.get("gtids")) and all(own.get(key) == raw.get(key) for key in keys)
