@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import create_autospec
 
 import pytest
 
@@ -17,7 +18,8 @@ from airflow_cdc.spark_apps.driver import app
 from stack.object_store import BUCKET, REGION, ObjectStore, start_object_store
 from stack.process import end
 from tests.unit.builders import HEALTHY, PIPELINE
-from tests.unit.reports.test_stored import REPORT, kept
+from tests.unit.core.test_report import REPORT
+from tests.unit.reports.test_stored import kept
 
 URL = f"s3://reports@{BUCKET}/cdc/reports"
 
@@ -74,8 +76,10 @@ def test_a_driver_opens_it_with_what_its_settings_file_holds(
     monkeypatch.delenv("AIRFLOW_CONN_REPORTS")
     settings = {"pipeline": PIPELINE.to_json(), "endpoints": {}, "run_id": "r", "report_dir": URL, "report_env": told}
     monkeypatch.setattr(Endpoints, "from_json", lambda _: None)
-    monkeypatch.setattr(app, "make_run", lambda _pipeline, _endpoints, _run_id, folder, *_, **__: ReportStore(folder))
-    assert app.read_run(settings).read("shop", "of_the_task.json") == b"{}"
+    made = create_autospec(app.make_run)
+    monkeypatch.setattr(app, "make_run", made)
+    app.read_run(settings)
+    assert ReportStore(made.call_args.args[3]).read("shop", "of_the_task.json") == b"{}"
 
 
 def test_what_is_refused_is_one_error_without_a_secret(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
