@@ -10,6 +10,7 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.flows.run import make_run
 from airflow_cdc.hooks.report_folder import for_driver
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.reports.store import ReportStore
@@ -76,7 +77,7 @@ def test_a_driver_opens_it_with_what_its_settings_file_holds(
     monkeypatch.delenv("AIRFLOW_CONN_REPORTS")
     settings = {"pipeline": PIPELINE.to_json(), "endpoints": {}, "run_id": "r", "report_dir": URL, "report_env": told}
     monkeypatch.setattr(Endpoints, "from_json", lambda _: None)
-    made = create_autospec(app.make_run)
+    made = create_autospec(make_run)
     monkeypatch.setattr(app, "make_run", made)
     app.read_run(settings)
     assert ReportStore(made.call_args.args[3]).read("shop", "of_the_task.json") == b"{}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.spark_apps.driver.session import is_local, python_of
+from airflow_cdc.spark_apps.driver.shipped import ship
 from tests.integration.conftest import spark_conf
 from tests.systems.case import SPOILT, Case, Result
 
@@ -26,19 +27,22 @@ def embedded(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def lake_and_spark(
-    folder: Path, properties: Mapping[str, str], more_jars: Sequence[Path] = ()
+    folder: Path, properties: Mapping[str, str], more_jars: Sequence[Path] = (), master: str = "local[2]"
 ) -> Iterator[tuple[Lake, SparkSession]]:
-    """A catalog, and a session that knows it as `lake`."""
+    """A catalog, and a session on `master` that knows it as `lake`."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.pop("PYSPARK_PYTHON", None)
+    os.environ |= python_of(local=is_local(master))
     conf = spark_conf(folder / "spark", dict(properties))
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, more_jars)])
-    builder = SparkSession.builder.master("local[2]").appName("cdc-systems")
+    builder = SparkSession.builder.master(master).appName("cdc-systems")
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    if not is_local(master):
+        ship(session)
     try:
         yield Lake("lake", dict(properties)), session
     finally:
