@@ -116,6 +116,14 @@ reference: setup ## write the configuration reference and the schema of pipeline
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
 
+release: setup ## the wheel, built twice to the same bytes by the pinned tools, its checksum and its bill of materials → build/dist
+	rm -rf build/dist build/again
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
+	$(BIN)/python -m build --wheel --no-isolation --outdir build/again .
+	diff -r build/dist build/again
+	$(BIN)/python -m stack sbom > build/dist/sbom.cdx.json
+	cd build/dist && sha256sum * > SHA256SUMS
+
 clean: ## remove what builds and runs left in build/
 	rm -rf build dist
 

@@ -1,4 +1,4 @@
-"""`cdc_maintain__<pipeline>`: small files and old versions of the sink tables."""
+"""`cdc_maintain__<pipeline>`: what is small, old or deleted in the sink tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from airflow_cdc.names import maintain_dag_id
 from airflow_cdc.operators.spark import MaintainOperator
 
 DOC = """
-Maintains the tables of `{namespace}`: compacts small files and drops versions older than `maintenance.expire_after`.
+Maintains the tables of `{namespace}`: compacts small files and drops what is older than `maintenance.expire_after`.
 It changes no rows; applies, recoveries and comparisons may run at the same time.
 """
 

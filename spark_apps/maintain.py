@@ -1,4 +1,4 @@
-"""The application `maintain`: compact and expire the pipeline's sink tables according to its policy. No row is changed.
+"""The application `maintain`: keep the pipeline's sink tables small, according to its policy. No row is changed.
 
 It needs no lease and blocks nobody: a writer that publishes meanwhile wins, and the work that this prevented is left to
 the next run (INV 20). A table that a recovery is replacing is left out.
@@ -9,13 +9,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, SinkError
-from airflow_cdc.core.maintenance import Tidied
+from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.systems import table_keeper
+from airflow_cdc.spark_apps.ports import Unread
+from airflow_cdc.spark_apps.tidied import Tidied
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,9 +60,22 @@ def _tidied(run: Run, spark: SparkSession, keeper: TableKeeper, name: str, now: 
     place = (run.pipeline.sink.namespace, run.pipeline.sink_table(name))
     try:
         with explained(SinkError, "tidy up", where=f"table {name}", todo=AGAIN):
-            done = keeper.tidy(spark, place, run.pipeline.policy.maintenance, now)
+            unread = partial(first_unread, run, name)
+            done = keeper.tidy(spark, place, run.pipeline.policy.maintenance, now, unread)
     except CdcError as error:
         log.warning("%s: %s", name, error)
         return error
     log.info("%s: %s", name, done)
     return done
+
+
+def first_unread(run: Run, name: str) -> Unread | None:
+    """Where the table's unread events begin, by its stamp; a topic that the stamp does not name is read from 0 (INV 16).
+
+    Raises SinkError, or ConnectorError if the connector's settings cannot be read.
+    """
+    stamp = run.clients.sink.stamp(run.pipeline.sink.namespace, run.pipeline.sink_table(name))
+    if stamp is None:
+        return None
+    read = stamp.offsets.get(connector_settings(run).topic_of(name))
+    return Unread(stamp.epoch, min(read.next.values(), default=0) if read else 0)

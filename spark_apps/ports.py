@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from airflow_cdc.core.ports import Stage, TopicRecord
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.dead_letter import DeadLetter
-    from airflow_cdc.core.maintenance import Tidied
     from airflow_cdc.core.pipeline import MaintenancePolicy
     from airflow_cdc.core.position import JsonObject, Position, Watermark
     from airflow_cdc.core.stamp import Stamp
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.compare.leaves import KeyHash, Leaf, LeafScheme
     from airflow_cdc.decisions.compare.part import Part
     from airflow_cdc.decisions.compare.verdict import Rows
+    from airflow_cdc.spark_apps.tidied import Tidied
 
 # topic → partition → (first offset, end offset); the end is not read.
 Ranges: TypeAlias = Mapping[str, Mapping[int, tuple[int, int]]]
@@ -421,15 +421,28 @@ class SharesTables(Protocol):
         ...
 
 
+class Unread(NamedTuple):
+    """Every event that is not applied to a table yet is of this epoch (or a later one) and at this offset or behind it."""
+
+    epoch: int
+    offset: int
+
+
 class TableKeeper(Protocol):
     """Keeps the tables of a sink small. Changes no row, and is safe beside every writer."""
 
     def tidy(
-        self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
+        self,
+        spark: SparkSession,
+        identifier: tuple[str, str],
+        policy: MaintenancePolicy,
+        now: datetime,
+        unread: Callable[[], Unread | None],
     ) -> Tidied:
-        """Compact the table's files and drop versions that are too old, except those that a stamp or a pin needs.
+        """Compact the table's files and drop what is too old, except what a stamp, a pin or an unread event needs.
 
-        Does nothing if the table does not exist yet: its first recovery creates it.
+        `unread` asks sink and connector; None: the table was never applied. Does nothing if the table does not exist yet:
+        its first recovery creates it.
         """
         ...
 

@@ -41,6 +41,7 @@ from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.spark_apps.apply.batch import start_of
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
+from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.open_xa import xa_open
 from airflow_cdc.spark_apps.compare.results import make_report
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
@@ -48,7 +49,7 @@ from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.driver.systems import Systems, open_systems
+from airflow_cdc.spark_apps.driver.systems import Systems, open_systems, row_reader
 from airflow_cdc.spark_apps.snapshot.differences import Wanted, rewrite_keys
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
 from airflow_cdc.spark_apps.verify import Task, apply_context, compare_passes
@@ -155,6 +156,8 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.
     """
     dry, names = run.options.dry_run, list(run.tables)
+    if run.pipeline.written_by_connector:
+        return compare_only(run, spark, settings)
     try:
         job, tables = open_job(run, spark, settings), captured(run, names)
     except (ConfigError, UsageError):
@@ -170,6 +173,28 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     if verdict is not Verdict.MATCH and not dry:
         raise not_matching(run, done)
     return {**facts, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
+
+
+def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+    """Compare tables that the connector writes itself; rows that differ are put right by a recovery, never from here."""
+    if not run.options.dry_run:
+        run.pipeline.check_applied("a repair")
+    options, names = {key: value for key, value in (settings or {}).items() if key in OPTIONS}, run.tables
+    try:
+        with explained(SinkError, "compare the tables", where=run.where, todo="Nothing was changed; run it again."):
+            outcomes = compare_in_place(run, spark, options, names, run.clients.source.position())
+    except CdcError as error:
+        facts = report_check(run, {name: inconclusive(name, error) for name in names}, evidence={})
+        return {**facts, "dry_run": True, **asked(run, [])}
+    for outcome in outcomes:
+        keep_rows(run, row_reader(run), spark, outcome)
+    done = [
+        RepairOutcome(table, RepairPlan.of(table, outcome.tally, outcome.sink_rows), report_of(outcome))
+        for outcome in outcomes
+        if (table := outcome.subject.table)
+    ]
+    verdict = overall(one.report.verdict for one in done)
+    return {**tell(run, done, CHECK), "verdict": str(verdict), "dry_run": True, **asked(run, [])}
 
 
 def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:

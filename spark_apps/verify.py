@@ -134,7 +134,8 @@ def _verified(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None)
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
             if in_place:
-                outcomes = compare_in_place(run, spark, options)
+                recovery = current(run)
+                outcomes = compare_in_place(run, spark, options, recovery.tables, watermark_of(recovery, run))
             else:
                 task = load_task(run)
                 labels = {table: stage.label for table, stage in task.stages.items()}

@@ -1,4 +1,4 @@
-"""`python -m stack up|down|status|wipe|fetch|env|lock|compose-env`: the stack from a shell."""
+"""`python -m stack up|down|status|wipe|fetch|env|lock|compose-env|sbom`: the stack from a shell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stack import cluster, fetch, jvm, mysql
+from stack import cluster, fetch, hudi, jvm, mysql
 from stack.errors import StackError, log_tail
 from stack.mysql import MySqlSettings
 from stack.versions import SETS, mysql_series
@@ -69,10 +69,11 @@ def wipe(args: argparse.Namespace) -> int:
 
 
 def do_fetch(_: argparse.Namespace) -> int:
-    """Fill the cache: every jar, and the chosen MySQL."""
+    """Fill the cache: every jar, the chosen MySQL, and the Spark that Hudi runs on."""
     installer = mysql.installer(mysql_series())
     fetch.fetch_all()
     jvm.archive()
+    hudi.python()
     version = installer().version
     print(f"{len(fetch.read_lock())} jars of {len(SETS)} sets and MySQL {version} in {fetch.cache_dir()}")
     return 0
@@ -98,6 +99,14 @@ def compose_env(_: argparse.Namespace) -> int:
         print(f"{name}={secrets.token_hex(12)}")
     print(f"DEBEZIUM_PLUGIN={fetch.fetch('debezium')}")
     print(f"SPARK_JARS={fetch.fetch('spark')}")
+    return 0
+
+
+def sbom(_: argparse.Namespace) -> int:
+    """What the installed provider is made of, as CycloneDX."""
+    from stack.sbom import document
+
+    print(document(), end="")
     return 0
 
 
@@ -134,6 +143,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "env": env,
     "lock": lock,
     "compose-env": compose_env,
+    "sbom": sbom,
 }
 
 

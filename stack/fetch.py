@@ -1,6 +1,7 @@
 """Jars without Maven: the Ivy inside pyspark resolves them, a lock file pins them, a cache keeps them by checksum.
 
-`jars.lock` lists every jar as `group:artifact:version:sha256:set`, with `version@classifier` where it has one. A fetch downloads only what the cache lacks, in
+`jars.lock` lists every jar as `group:artifact:version:sha256:set`, with `version@classifier` where it has one, and
+`version@@zip` for a file that is a zip. A fetch downloads only what the cache lacks, in
 one Ivy run without any POM, and refuses a file whose checksum differs. The second time nothing touches the network.
 Where a mirror is needed, `CDC_IVY_SETTINGS` names an Ivy settings file.
 """
@@ -23,7 +24,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from stack.errors import StackError, UnavailableError
-from stack.versions import EXCLUDED, JAVA_MINIMUM, SETS, Wanted
+from stack.versions import EXCLUDED, JAR, JAVA_MINIMUM, SETS, Wanted
 
 LOCK_FILE = Path(__file__).with_name("jars.lock")
 IVY_TIMEOUT_S = 900.0
@@ -34,7 +35,7 @@ _FIELDS = 5
 
 @dataclass(frozen=True, slots=True, order=True)
 class Jar:
-    """One line of the lock file. `release`: the version, and @ with the classifier if it has one."""
+    """One line of the lock file. `release`: version@classifier@extension, without what is empty or `jar`."""
 
     group: str
     artifact: str
@@ -44,7 +45,9 @@ class Jar:
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.release.replace('@', '-')}.jar"
+        return (
+            f"{'-'.join(filter(None, (self.artifact, self.wanted.version, self.wanted.classifier)))}.{self.wanted.ext}"
+        )
 
     @property
     def coordinates(self) -> str:
@@ -52,13 +55,14 @@ class Jar:
 
     @property
     def ivy_name(self) -> str:
-        return f"{self.group}__{self.artifact}__{self.release}.jar"
+        classifier = f"@{self.wanted.classifier}" if self.wanted.classifier else ""
+        return f"{self.group}__{self.artifact}__{self.wanted.version}{classifier}.{self.wanted.ext}"
 
     @property
     def wanted(self) -> Wanted:
         """What is asked for to get this file alone."""
-        version, _, classifier = self.release.partition("@")
-        return Wanted(self.group, self.artifact, version, classifier=classifier)
+        version, classifier, ext, *_ = (*self.release.split("@"), "", "")
+        return Wanted(self.group, self.artifact, version, classifier=classifier, ext=ext or JAR)
 
     @classmethod
     def parse(cls, line: str) -> Jar:
@@ -163,7 +167,7 @@ def make_lock() -> tuple[Jar, ...]:
     with tempfile.TemporaryDirectory(prefix="cdc-ivy-") as tmp:
         out = Path(tmp) / "lib"
         _run_ivy(Path(tmp), _ivy_module(_wanted_lines()), out, settings=os.environ.get("CDC_IVY_SETTINGS"))
-        return tuple(sorted(_locked(path) for path in out.glob("*/*.jar")))
+        return tuple(sorted(_locked(path) for path in out.glob("*/*.*")))
 
 
 def write_lock(path: Path = LOCK_FILE) -> tuple[Jar, ...]:
@@ -253,7 +257,7 @@ def _run_ivy(work: Path, module: str, out: Path, *, settings: str | None) -> Non
     (work / "ivy.xml").write_text(module)
     argv = [java(), "-jar", str(ivy), "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml")]
     argv += ["-settings", settings] if settings else []
-    argv += ["-retrieve", str(out / _PATTERN), "-types", "jar", "bundle"]
+    argv += ["-retrieve", str(out / _PATTERN), "-types", JAR, "bundle", "zip"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=IVY_TIMEOUT_S, check=False)
     if done.returncode != 0 or "UNRESOLVED" in done.stdout or "FAILED" in done.stdout:
         raise UnavailableError(f"Ivy could not fetch all jars (network?):\n{_complaints(done.stdout + done.stderr)}")
@@ -286,10 +290,10 @@ def _dependency(conf: str, wanted: Sequence[Wanted]) -> str:
 
 
 def _artifacts(wanted: Sequence[Wanted]) -> Iterator[str]:
-    if any(one.classifier for one in wanted):
+    if any(one.classifier or one.ext != JAR for one in wanted):
         for one in wanted:
             classifier = f" m:classifier={quoteattr(one.classifier)}" if one.classifier else ""
-            yield f'<artifact name={quoteattr(one.artifact)} type="jar" ext="jar"{classifier}/>'
+            yield f'<artifact name={quoteattr(one.artifact)} type="{one.ext}" ext="{one.ext}"{classifier}/>'
 
 
 def _modules(members: Iterable[Wanted]) -> Iterator[list[Wanted]]:
@@ -310,4 +314,6 @@ def _locked_lines(jars: Sequence[Jar]) -> Iterator[str]:
 
 def _locked(path: Path) -> Jar:
     group, artifact, release = path.stem.split("__")
+    if path.suffix != f".{JAR}":
+        release = f"{release}{'' if '@' in release else '@'}@{path.suffix[1:]}"
     return Jar(group, artifact, release, sha256_of(path), path.parent.name)

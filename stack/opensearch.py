@@ -1,4 +1,4 @@
-"""A real OpenSearch node, without security and on loopback.
+"""A real OpenSearch node on loopback, without security or with OpenSearch's own plugin for it.
 
 OpenSearch's distribution is in no Maven repository, so its launcher is a few lines of our own
 (`opensearch_files/OpenSearchMain.java`) around OpenSearch's own jars.
@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from stack import fetch
+from stack import fetch, opensearch_security
 from stack.kafka import is_open, quick
+from stack.opensearch_security import Security
 from stack.ports import HOST, free_ports
 from stack.process import Child, spawn, wait_until
 
@@ -37,17 +38,32 @@ class OpenSearchNode:
         return cls(**{**value, "child": Child.from_json(value["child"])})
 
 
-def start_opensearch(base: Path, logs: Path, *, keep: bool = False, port: int = 0) -> OpenSearchNode:
-    """Start a node under `base/opensearch` and wait until it answers. `port`: the one that it had before it ended."""
+def start_opensearch(
+    base: Path, logs: Path, *, keep: bool = False, port: int = 0, secured: Security | None = None
+) -> OpenSearchNode:
+    """Start a node under `base/opensearch` and wait until it answers.
+
+    `port`: the one that it had before it ended. `secured`: with the security plugin.
+    """
     folder = base / "opensearch"
     folder.mkdir(parents=True, exist_ok=True)
     free, transport = free_ports(2)
     http = port or free
+    path, more = fetch.classpath("opensearch"), []
+    if secured:
+        plugin = base / "security"
+        path = f"{path}:{opensearch_security.classpath(plugin)}"
+        more = [str(opensearch_security.prepare(secured, folder / "node_1" / "config", plugin))]
     argv = [
-        fetch.java(), *quick(HEAP), "-cp", fetch.classpath("opensearch"),
-        str(MAIN), str(folder), str(http), str(transport),
+        fetch.java(), *quick(HEAP), "-cp", path,
+        str(MAIN), str(folder), str(http), str(transport), *more,
     ]  # fmt: skip
     child = spawn("opensearch", argv, log=logs / "opensearch.log", keep=keep, cwd=folder)
     address = f"{HOST}:{http}"
-    wait_until(lambda: is_open(address) or None, timeout=START_TIMEOUT_S, what=f"OpenSearch on {address}", child=child)
-    return OpenSearchNode(f"http://{address}", str(folder), child)
+    url = f"{'https' if secured else 'http'}://{address}"
+
+    def answers() -> bool | None:
+        return (opensearch_security.is_ready(url, secured) if secured else is_open(address)) or None
+
+    wait_until(answers, timeout=START_TIMEOUT_S, what=f"OpenSearch on {address}", child=child)
+    return OpenSearchNode(url, str(folder), child)

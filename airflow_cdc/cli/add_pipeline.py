@@ -57,7 +57,9 @@ def asked(args: Namespace) -> NewPipeline:
     if absent := [question.key for question in questions if question.needed and not answers[question.key]]:
         todo = f"Add {', '.join(map(flag, absent))}."
         raise UsageError(f"the options do not fully describe pipeline {args.pipeline}", todo=todo)
-    return NewPipeline(args.pipeline, new.kinds, answers)
+    return NewPipeline(
+        args.pipeline, new.kinds, {**{f"{part}_kind": kind for part, kind in new.kinds.items()}, **answers}
+    )
 
 
 def _kinds(flags: Mapping[str, str]) -> dict[str, str]:

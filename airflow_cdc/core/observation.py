@@ -38,6 +38,7 @@ class SourceFacts(ABC):
 
     Attributes:
         address: host:port of the connection it was read through.
+        identity: the name by which a later look knows this very server again; "" if it has none.
         retention: None where it cannot be read.
         cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
         missing_privileges: privileges that a recovery needs and the user lacks, "PRIVILEGE on what".
@@ -47,6 +48,7 @@ class SourceFacts(ABC):
     version: str
     uptime_s: int
     address: str = ""
+    identity: str = ""
     retention: Retention | None = None
     cascades: tuple[str, ...] = ()
     missing_privileges: tuple[str, ...] = ()
@@ -343,8 +345,7 @@ class ControlFacts:
     Attributes:
         closed_at: when the last recovery was closed, ISO time; "" if none was.
         read_seconds: how long the last recovery read the source; None if unknown.
-        servers: server_uuids to which the connector was moved without a re-read: after a failover, or back from a
-            replica.
+        servers: server_uuids that the connector was seen reading from, or moved to without a re-read.
         epochs: table → the epoch that its stamp must have, for tables with an epoch of their own (`core.epochs`).
         abandoned: table → {at, who, reason, run_id}, for tables that were given up and not recovered since.
         refused: table → why and when apply stopped it because of DDL, and its stamp since then.

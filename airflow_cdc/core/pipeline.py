@@ -246,7 +246,7 @@ class MaintenancePolicy:
         "Compact when there are this many small files, or this many deletes in one file.", default=10
     )
     expire_after: int = key(
-        "Drop versions of a table that are older than this; they can then no longer be read.",
+        "Drop versions of a table, and documents of deleted rows, that are older than this; such versions can no longer be read.",
         form=DURATION,
         default=30 * 86400,
     )

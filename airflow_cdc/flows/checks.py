@@ -96,7 +96,7 @@ def conclude(run: Run) -> Facts:
     raise VerificationError(
         f"{verdict}: {text or 'nothing was compared'}",
         where=run.where,
-        todo=_TODO[verdict],
+        todo=_IN_PLACE if verdict is Verdict.MISMATCH and run.pipeline.written_by_connector else _TODO[verdict],
         verdict=str(verdict),
     )
 
@@ -105,6 +105,10 @@ def _first(report: TableReport) -> str:
     return ", ".join((report.samples or ("see the report",))[:3])
 
 
+_IN_PLACE = (
+    "Rows differ; the connector writes the tables itself. To read them again:"
+    " airflow cdc recover PIPELINE --strategy full_snapshot."
+)
 _TODO = {
     Verdict.MISMATCH: "Rows differ; the sink was not changed. Run: airflow cdc repair PIPELINE --table TABLE.",
     Verdict.INCONCLUSIVE: "No conclusion was possible and nothing was changed: fix the parts listed above, then clear the task compare.",

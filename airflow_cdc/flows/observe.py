@@ -243,16 +243,30 @@ def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
 
 
 def store_observation(run: Run, observation: Observation, diagnosis: Diagnosis) -> None:
-    """Store it where pages and commands read it: `<report_dir>/<pipeline>/observation.json`.
+    """Store it where pages and commands read it: `<report_dir>/<pipeline>/observation.json`; note the server.
 
     A folder that can't be written only causes a warning, so that the diagnosis is still reported.
     """
+    _note_server(run, observation, diagnosis)
     store = ReportStore(run.report_dir)
     try:
         offered = choices(diagnosis, observation, rules_for(run.pipeline))
         store.keep_observation(StoredObservation.of(observation, diagnosis, load_observation(run), offered))
     except CdcError as error:
         log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
+
+
+def _note_server(run: Run, observation: Observation, diagnosis: Diagnosis) -> None:
+    """Note which server a healthy connector reads, if no stamp of ours will say it: a later look knows another one then."""
+    source, control = observation.source, observation.control
+    if run.pipeline.is_applied or isinstance(source, Unknown) or isinstance(control, Unknown):
+        return
+    if diagnosis.strategies != ("none",) or source.identity in ("", *control.servers):
+        return
+    try:
+        run.clients.control.note_server(source.identity)
+    except CdcError as error:
+        log.warning("the server that %s reads was not noted: %s", run.pipeline.name, error)
 
 
 def load_observation(run: Run) -> StoredObservation | None:

@@ -8,14 +8,14 @@ to no snapshot of the table. Orphan files are never removed, because a stage's o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.maintenance import Tidied
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.sinks.iceberg.snapshots import head_of, lineage, summary_of
 from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.tidied import Tidied
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.pipeline import MaintenancePolicy
     from airflow_cdc.sinks.iceberg.client import Lake
+    from airflow_cdc.spark_apps.ports import Unread
 
 
 class IcebergKeeper:
@@ -32,9 +33,15 @@ class IcebergKeeper:
         self._lake = lake
 
     def tidy(
-        self, spark: SparkSession, identifier: tuple[str, str], policy: MaintenancePolicy, now: datetime
+        self,
+        spark: SparkSession,
+        identifier: tuple[str, str],
+        policy: MaintenancePolicy,
+        now: datetime,
+        unread: Callable[[], Unread | None],
     ) -> Tidied:
         """See ports.TableKeeper."""
+        del unread  # its rows carry no versions: a late event is known by the stamp alone
         if not self._lake.facts(*identifier).exists:
             return Tidied()
         call = _Call(spark, self._lake.name, identifier)

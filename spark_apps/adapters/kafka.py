@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
-from airflow_cdc.transports.kafka.wire import read_few
+from airflow_cdc.transports.kafka.wire import AWS_MSK_IAM, SCOPE, by_token, read_few
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +28,8 @@ _JAAS = {
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
+_OAUTH = "org.apache.kafka.common.security.oauthbearer"
+_IAM = "software.amazon.msk.auth.iam"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +88,35 @@ def _offsets(ranges: Ranges, side: int) -> str:
 def kafka_options(endpoint: KafkaEndpoint) -> dict[str, str]:
     """Spark's Kafka options for an endpoint; may hold a password: never for a log."""
     security = dict(endpoint.security)
+    token = _oauth(security) if by_token(security) else _iam(security)
     username, password = security.pop("sasl.username", None), security.pop("sasl.password", "")
-    options = {"kafka.bootstrap.servers": endpoint.bootstrap, **_pem(security)}
-    if username:
+    options = {"kafka.bootstrap.servers": endpoint.bootstrap, **_pem(security), **token}
+    if username and not token:
         options["kafka.sasl.jaas.config"] = _jaas(security.get("sasl.mechanism", "PLAIN"), username, password)
         options.setdefault("kafka.sasl.mechanism", "PLAIN")
     return {**options, **{f"kafka.{key}": str(value) for key, value in security.items()}}
+
+
+def _oauth(security: dict[str, Any]) -> dict[str, str]:
+    """The client by whose tokens the JVM logs in. Removes it from `security`, but for the token server's address."""
+    client = {"clientId": security.pop("sasl.username"), "clientSecret": security.pop("sasl.password", "")}
+    if scope := security.pop(SCOPE, None):
+        client["scope"] = scope
+    login = " ".join(f"{name}={_quoted(value)}" for name, value in client.items())
+    return {
+        "kafka.sasl.jaas.config": f"{_OAUTH}.OAuthBearerLoginModule required {login};",
+        "kafka.sasl.login.callback.handler.class": f"{_OAUTH}.OAuthBearerLoginCallbackHandler",
+    }
+
+
+def _iam(security: Mapping[str, Any]) -> dict[str, str]:
+    """What the JVM needs for IAM of Amazon MSK, from AWS's own jar; nothing for other mechanisms."""
+    if str(security.get("sasl.mechanism", "")).upper() != AWS_MSK_IAM:
+        return {}
+    return {
+        "kafka.sasl.jaas.config": f"{_IAM}.IAMLoginModule required;",
+        "kafka.sasl.client.callback.handler.class": f"{_IAM}.IAMClientCallbackHandler",
+    }
 
 
 def _pem(security: dict[str, Any]) -> dict[str, str]:

@@ -5,6 +5,8 @@ These run in the executors' Python, which therefore needs this package with its 
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +20,7 @@ from opensearchpy.helpers import streaming_bulk
 from pyspark.sql.pandas.types import to_arrow_type
 
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.sinks.opensearch.mapping import DELETED, ID, NOT_DELETED
+from airflow_cdc.sinks.opensearch.mapping import DELETED, DELETED_AT, ID, NOT_DELETED, VERSION
 from airflow_cdc.sinks.opensearch.session import CONFLICT, connect, explained
 from airflow_cdc.spark_apps.adapters.opensearch_values import from_json, to_json
 
@@ -34,6 +36,7 @@ BYTES_PER_REQUEST: Final = 10 * 1024 * 1024
 RETRIES: Final = 5
 # how long a view stays open between two requests
 KEEP_ALIVE: Final = "2h"
+_CURRENT: Final = re.compile(r"current version \[(\d+)\]")
 
 
 class Origin(StrEnum):
@@ -68,15 +71,34 @@ class DocumentWriter:
             client.close()
 
     def _write(self, client: OpenSearch, rows: Iterator[Row]) -> None:
+        while some := list(islice(rows, PER_REQUEST)):
+            versions = self._versions(client, [row[0] for row in some]) if self.origin is Origin.AGAIN else {}
+            refused = self._sent(client, (self._action(row, versions) for row in some))
+            if self.origin is Origin.AGAIN and refused:
+                self._over_removed(client, [row for row in some if row[0] in refused.keys() - versions.keys()], refused)
+
+    def _over_removed(self, client: OpenSearch, rows: list[Row], refused: Mapping[str, str]) -> None:
+        """Write rows whose documents were removed a moment ago (`SearchSink.purge`): OpenSearch still knows their versions.
+
+        A document that was written meanwhile is newer, and stays.
+        """
+        found = self._versions(client, [row[0] for row in rows]) if rows else {}
+        known = {name: int(match[1]) for name, why in refused.items() if (match := _CURRENT.search(why))}
+        due = [row for row in rows if row[0] not in found and row[0] in known]
+        self._sent(client, (self._action(row, known) for row in due))
+
+    def _sent(self, client: OpenSearch, actions: Iterator[dict[str, Any]]) -> dict[str, str]:
+        """Write documents. Returns the ids of those for which there is a newer version, and what OpenSearch says."""
         written = streaming_bulk(
             client,
-            self._actions(client, rows),
+            actions,
             chunk_size=PER_REQUEST,
             max_chunk_bytes=BYTES_PER_REQUEST,
             raise_on_error=False,
             max_retries=RETRIES,
             initial_backoff=1,
         )
+        refused = {}
         for done, answer in written:
             item = answer["index"]
             if not done and item["status"] != CONFLICT:
@@ -85,24 +107,24 @@ class DocumentWriter:
                     where=f"index {self.index}, document {item.get('_id')}",
                     todo="Nothing was published; correct the cause and run the job again.",
                 )
+            if not done:
+                refused[item["_id"]] = _reason(item)
+        return refused
 
-    def _actions(self, client: OpenSearch, rows: Iterator[Row]) -> Iterator[dict[str, Any]]:
-        while some := list(islice(rows, PER_REQUEST)):
-            versions = self._versions(client, [row[0] for row in some]) if self.origin is Origin.AGAIN else {}
-            for row in some:
-                version = row[1] if self.origin is Origin.EVENT else versions.get(row[0], self.first_version)
-                yield {
-                    "_op_type": "index",
-                    "_index": self.index,
-                    "_id": row[0],
-                    "version": version,
-                    "version_type": "external" if self.origin is Origin.EVENT else "external_gte",
-                    "_source": self._source(row),
-                }
+    def _action(self, row: Row, versions: Mapping[str, int]) -> dict[str, Any]:
+        version = row[1] if self.origin is Origin.EVENT else versions.get(row[0], self.first_version)
+        return {
+            "_op_type": "index",
+            "_index": self.index,
+            "_id": row[0],
+            "version": version,
+            "version_type": "external" if self.origin is Origin.EVENT else "external_gte",
+            "_source": self._source(row, version),
+        }
 
-    def _source(self, row: Row) -> dict[str, Any]:
+    def _source(self, row: Row, version: int) -> dict[str, Any]:
         if row[2]:
-            return {ID: row[0], DELETED: True}
+            return {ID: row[0], DELETED: True, DELETED_AT: int(time.time() * 1000), VERSION: version}
         values = zip(self.fields, row[3:], strict=True)
         return {ID: row[0], **{name: to_json(value) for name, value in values if value is not None}}
 

@@ -199,9 +199,9 @@ def apply_table(
     if start.current and not always_stamp and target.table_id in {None, start.applied.table_id}:
         return _result(ctx, target, start, counts.Counts(), began)
     start = judged(ctx, start, target.table_id, ctx.writer.definition(target.stage, start.fingerprint))
-    session = sibling(ctx.spark, SMALL_BATCH)
     if start.empty:
-        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, session, target, start))
+        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, target, start))
+    session = sibling(ctx.spark, SMALL_BATCH)
     if start.unproven:
         check_same_topic(start, _earlier(ctx, session, start))
     done = _apply_events(ctx, target, start, _decoded(ctx, session, start))
@@ -224,12 +224,12 @@ def judged(ctx: ApplyContext, start: Start, table_id: str | None, stored: Table 
     )
 
 
-def _apply_nothing(ctx: ApplyContext, session: SparkSession, target: ApplyTarget[Stage], start: Start) -> Result:
-    """A batch without events: the columns as they are now, and the stamp."""
+def _apply_nothing(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start) -> Result:
+    """A batch without events: the columns as they are now, and the stamp. Not worth a session of its own."""
     check_made_anew(start, 0)
-    fit = ctx.writer.fit(session, target.stage, start, target.defaults)
-    schema_values.check_never_null(ctx.writer.rows(session, target.stage), start.table, fit)
-    ctx.writer.nothing(session, target.stage, start.summary(start.applied))
+    fit = ctx.writer.fit(ctx.spark, target.stage, start, target.defaults)
+    schema_values.check_never_null(ctx.writer.rows(ctx.spark, target.stage), start.table, fit)
+    ctx.writer.nothing(ctx.spark, target.stage, start.summary(start.applied))
     return _columns(fit)
 
 

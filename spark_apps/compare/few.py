@@ -43,6 +43,16 @@ FEW_ROWS: Final = 5_000
 FEW_BYTES: Final = 8 << 20
 # All rows of a pinned version, if they are few
 FewRows = Callable[[], "pa.Table | None"]
+# What reading a table into memory can raise; Spark then reads it, and says what is wrong with its rows.
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    NotImplementedError,
+    OSError,
+    pa.ArrowException,
+)
 # Types of which a value in memory is the one in the sink.
 _EXACT: Final[tuple[type[LogicalType], ...]] = (
     Bits,
@@ -75,15 +85,7 @@ def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] |
             values = {name: _plain(value) for name, value in row.items()}
             leaf, digest = leaf_of(table, scheme, key_text(table, values)), row_leaf(row_hash(table, values))
             digests[leaf] = add_leaves(digests.get(leaf, Leaf(0, 0, 0)), digest)
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        ArithmeticError,
-        NotImplementedError,
-        OSError,
-        pa.ArrowException,
-    ) as error:
+    except UNREADABLE as error:
         log.info("%s: digested by Spark: %r", table.full_name, error)
         return None
     return digests

@@ -1,16 +1,15 @@
-"""The tables of a recovery, compared as readers see them, while the connector writes to them (at_rest.py)."""
+"""Tables that the connector writes itself, compared as readers see them, while it writes to them (at_rest.py)."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.reached import wait_past
-from airflow_cdc.flows.recovery import current, watermark_of
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.compare.at_rest import Sides, TableItself, compare_at_rest
 from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa
@@ -25,9 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.verify")
 
 
-def compare_in_place(run: Run, spark: SparkSession, options: Mapping[str, Any]) -> list[Outcome]:
-    """Compare all tables of the recovery, which the connector writes to meanwhile."""
-    recovery, reader, writer = current(run), row_reader(run), stage_writer(run)
+def compare_in_place(
+    run: Run, spark: SparkSession, options: Mapping[str, Any], tables: Sequence[str], watermark: Watermark
+) -> list[Outcome]:
+    """Compare the tables, which the connector writes to meanwhile, on the server of this watermark."""
+    reader, writer = row_reader(run), stage_writer(run)
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
 
     def reach_now() -> Watermark:
@@ -40,8 +41,8 @@ def compare_in_place(run: Run, spark: SparkSession, options: Mapping[str, Any]) 
         version = writer.version(own)
         return SinkView(spark, writer.at(spark, own, version), version)
 
-    sides = Sides(reader, watermark_of(recovery, run), reach_now, newest)
-    outcomes = compare_at_rest(sides, list(captured(run, recovery.tables).values()))
+    sides = Sides(reader, watermark, reach_now, newest)
+    outcomes = compare_at_rest(sides, list(captured(run, tables).values()))
     for outcome in outcomes:
         wait_for_xa(run, outcome)
         log.info("%s", summary(outcome))

@@ -9,7 +9,7 @@ from pathlib import Path
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict
 from airflow_cdc.decisions.compare.canonical import not_compared
 from airflow_cdc.reports.store import ReportStore
-from airflow_cdc.spark_apps.compare.expectations import Expected, SuiteResult, run_suites
+from airflow_cdc.spark_apps.compare.expectations import Expected, Pinned, SuiteResult, run_suites
 from airflow_cdc.spark_apps.compare.scan import Outcome
 
 
@@ -26,7 +26,11 @@ def summary(outcome: Outcome) -> str:
 
 def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, SuiteResult]:
     """Great Expectations over the compared snapshots; Data Docs go to `folder` (a path or URL)."""
-    checks = [(outcome.subject.sink.frame(), Expected.of(outcome)) for outcome in outcomes]
+    checks = [
+        Pinned(sink.frame(), Expected.of(outcome), sink.small)
+        for outcome in outcomes
+        for sink in [outcome.subject.sink]
+    ]
     if "://" not in folder:
         return {result.name: result for result in run_suites(checks, Path(folder))}
     with tempfile.TemporaryDirectory() as scratch:

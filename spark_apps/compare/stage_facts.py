@@ -1,33 +1,42 @@
-"""The facts about a pinned stage that a suite of expectations needs, counted in one query for many tables.
+"""The facts about a pinned stage that a suite of expectations needs: counted in memory, or by one query for many tables.
 
-A Spark query costs about half a CPU-second whatever it counts, and Great Expectations runs one per metric. So we ask
-Spark once for the rows, NULLs and repeated keys of up to TABLES_AT_ONCE tables together.
+A Spark query costs about half a CPU-second whatever it counts, and Great Expectations runs one per metric. So a small
+table is counted in memory, and Spark is asked once for the rows, NULLs and repeated keys of up to TABLES_AT_ONCE others.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as fn
 
+from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+log = logging.getLogger("airflow_cdc.verify")
 
 TABLES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What to count in one table: NULLs in `not_null`, and rows that share their `key` with another (empty: none)."""
+    """What to count in one table: NULLs in `not_null`, and rows that share their `key` with another (empty: none).
+
+    `small`: reads its rows into memory if they are few.
+    """
 
     frame: DataFrame
     not_null: tuple[str, ...]
     key: tuple[str, ...] = ()
+    small: few.FewRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +57,39 @@ class StageFacts:
 
 def count_facts(tables: Sequence[Asked]) -> list[StageFacts]:
     """The facts of each table, in the order given."""
-    facts: list[StageFacts] = []
-    for begin in range(0, len(tables), TABLES_AT_ONCE):
-        facts.extend(_counted(tables[begin : begin + TABLES_AT_ONCE]))
-    return facts
+    facts = {number: found for number, asked in enumerate(tables) if (found := _in_memory(asked)) is not None}
+    left = [number for number in range(len(tables)) if number not in facts]
+    for begin in range(0, len(left), TABLES_AT_ONCE):
+        group = left[begin : begin + TABLES_AT_ONCE]
+        facts |= zip(group, _counted([tables[number] for number in group]), strict=True)
+    return [facts[number] for number in range(len(tables))]
+
+
+def _in_memory(asked: Asked) -> StageFacts | None:
+    """The facts of a small table; None if they are left to Spark."""
+    try:
+        rows = asked.small and asked.small()
+        if rows is None:
+            return None
+        nulls = {name: _arrow_nulls(rows, name) for name in asked.not_null}
+        return StageFacts(rows.num_rows, _types(asked.frame), nulls, _arrow_repeated(rows, asked.key))
+    except few.UNREADABLE as error:
+        log.info("counted by Spark: %r", error)
+        return None
+
+
+def _arrow_nulls(rows: pa.Table, name: str) -> int:
+    return int(rows[name].null_count if name in rows.column_names else rows.num_rows)
+
+
+def _arrow_repeated(rows: pa.Table, key: tuple[str, ...]) -> int:
+    """Raises ValueError for a key whose values Arrow does not group as Spark does: -0.0 and 0.0, NaN."""
+    if not key or not set(key) <= set(rows.column_names):
+        return 0
+    if any(pa.types.is_floating(rows.schema.field(name).type) for name in key):
+        raise ValueError("a floating-point key")
+    copies = rows.group_by(list(key)).aggregate([([], "count_all")])["count_all"].to_pylist()
+    return sum(count for count in copies if count > 1)
 
 
 def _counted(tables: Sequence[Asked]) -> Iterator[StageFacts]:

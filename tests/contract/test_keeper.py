@@ -7,26 +7,26 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.maintenance import Tidied
 from airflow_cdc.core.pipeline import MaintenancePolicy
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.adapters.iceberg_keeper import IcebergKeeper, to_keep
+from airflow_cdc.spark_apps.tidied import Tidied
 from tests.contract.lakes import append
 
-NO_SPARK = cast("Any", None)
+NO_SPARK = NOT_ASKED = cast("Any", None)
 STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": TopicOffsets("T1", {0: 5})}).to_summary()
 
 
 def test_a_table_that_no_recovery_has_made_yet_is_left_alone(lake: Lake) -> None:
-    done = IcebergKeeper(lake).tidy(NO_SPARK, ("shop", "orders"), MaintenancePolicy(), datetime.now(UTC))
+    done = IcebergKeeper(lake).tidy(NO_SPARK, ("shop", "orders"), MaintenancePolicy(), datetime.now(UTC), NOT_ASKED)
     assert done == Tidied()
 
 
 def test_a_table_whose_versions_are_all_young_is_not_expired(shop: Lake) -> None:
     policy = MaintenancePolicy(compact=False, expire_after=3600)
-    assert IcebergKeeper(shop).tidy(NO_SPARK, ("shop", "orders"), policy, datetime.now(UTC)) == Tidied()
+    assert IcebergKeeper(shop).tidy(NO_SPARK, ("shop", "orders"), policy, datetime.now(UTC), NOT_ASKED) == Tidied()
 
 
 @pytest.mark.parametrize("above", [0, 1, 3])

@@ -150,7 +150,7 @@ def test_inv_20_a_recovery_is_published_over_what_was_tidied(rig: Rig, run: Any)
         rig.spark.sql(f"INSERT INTO lake.{rig.schema}.items VALUES ({number}, 'a')")
     first = recover(run, rig.spark)
     keeper = iceberg_keeper.IcebergKeeper(rig.lake)
-    done = keeper.tidy(rig.spark, (rig.schema, "items"), SMALL, in_days(3))
+    done = keeper.tidy(rig.spark, (rig.schema, "items"), SMALL, in_days(3), lambda: None)
     assert done.rewritten >= 2
     assert done.expired > 0
     verified(rig, run, first)

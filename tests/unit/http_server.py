@@ -53,7 +53,8 @@ def serving() -> Iterator[Scripted]:
         def _handle(self) -> None:
             length = int(self.headers.get("content-length") or 0)
             raw = self.rfile.read(length)
-            body = json.loads(raw) if raw else None
+            form = "urlencoded" in self.headers.get("content-type", "")
+            body = raw.decode() if form else json.loads(raw) if raw else None
             script.requests.append((self.command, self.path, body, dict(self.headers)))
             answer = script.next_answer(self.command, self.path, body)
             if answer.delay is not None:

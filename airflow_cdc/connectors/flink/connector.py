@@ -158,9 +158,9 @@ class FlinkConnector:
             return
         plan, start = self._plan(), self._next(name)
         properties = {"pipeline.name": name, **dict(text.split("=", 1) for text in self.endpoint.session)}
-        # without a state of rows nothing has to be kept; a sink's would commit files that it had not committed, over rows
-        # that were written since
-        if start.savepoint and (start.offset is None or plan.keeps):
+        # without a state of rows nothing has to be kept, unless the offset is as old as the state: a sink's would commit
+        # files that it had not committed, over rows that were written since
+        if start.savepoint and (start.offset is None or start.same or plan.keeps):
             properties["execution.state-recovery.path"] = start.savepoint
         if start.offset is not None:
             start = self._replanned(plan, start, start.offset)

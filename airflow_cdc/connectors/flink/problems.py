@@ -196,7 +196,7 @@ RULES = Rules(
         DIFF_REPAIR: (_not_built("the rows that differ are not put right by themselves"),),
         NEXT_FILE: (_not_built("what was cut from the log is not put right by itself"),),
         DETOUR: (_not_built("the job's options name one server, and are not changed from here"),),
-        TRANSLATE: (_not_built("the job's options name one server, and are not changed from here"),),
+        TRANSLATE: (several_sources,),
     },
     texts=TEXTS,
 )

@@ -23,6 +23,8 @@ class Start:
         offset: where the source starts instead of the savepoint's offset; None: where the savepoint says.
         job: the job that was started from it; "": not yet.
         replanned: whether the plan was changed for it: its source no longer is the one whose state the savepoint holds.
+        same: whether `offset` names the transactions that the savepoint's own does, on another server: the state of all
+            other operators, sinks included, is as old as the offset.
     """
 
     at: int
@@ -30,6 +32,7 @@ class Start:
     offset: RawOffset | None = None
     job: str = ""
     replanned: bool = False
+    same: bool = False
 
     def is_newer_than(self, job: str, began: int, stored: str) -> bool:
         """Whether this counts, and not what the last job stored (`stored`: where; "": nothing of its own yet).
@@ -44,7 +47,13 @@ class Start:
     def to_json(self) -> dict[str, Any]:
         """The content of the file."""
         offset = None if self.offset is None else dict(self.offset)
-        own = {"savepoint": self.savepoint, "offset": offset, "job": self.job, "replanned": self.replanned}
+        own = {
+            "savepoint": self.savepoint,
+            "offset": offset,
+            "job": self.job,
+            "replanned": self.replanned,
+            "same": self.same,
+        }
         return {"format": 1, "at": self.at, **own}
 
     @classmethod
@@ -52,9 +61,8 @@ class Start:
         """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
         if value["format"] != 1:
             raise ValueError(f"format {value['format']!r}")
-        return cls(
-            int(value["at"]), str(value["savepoint"]), value["offset"], str(value["job"]), bool(value["replanned"])
-        )
+        changed = {key: bool(value.get(key)) for key in ("replanned", "same")}
+        return cls(int(value["at"]), str(value["savepoint"]), value["offset"], str(value["job"]), **changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,5 +137,17 @@ class StartStore:
         if raw is None:
             self.file.write(Start(start.at, replanned=start.replanned))
             return
-        fits = bool(start.savepoint) and not start.replanned and self.stored(start.savepoint) == dict(raw)
-        self.file.write(replace(start, offset=None if fits else dict(raw)))
+        own = self.stored(start.savepoint) if start.savepoint else None
+        fits = not start.replanned and own == dict(raw)
+        self.file.write(
+            replace(start, offset=None if fits else dict(raw), same=not fits and _same_transactions(own, raw))
+        )
+
+
+def _same_transactions(own: RawOffset | None, raw: RawOffset) -> bool:
+    """Whether both have read the same set, up to the same event: only file and position differ, as on another server.
+
+    The time tells a translated offset from a watermark, which is taken later: before that one, the tables were published.
+    """
+    keys = ("gtids", "ts_sec")
+    return own is not None and bool(raw.get("gtids")) and all(own.get(key) == raw.get(key) for key in keys)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
 from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.decisions import oauth
 
-# a token is renewed this long before it ends, and kept for as long if its server does not say when that is
-EARLY_S: Final = 30.0
-KEPT_S: Final = 300.0
 _TOKEN_TODO: Final = "Check token_url, scope, login (client id) and password (client secret) of the Connect connection."  # noqa: S105
 
 
@@ -77,28 +75,27 @@ class ClientCredentials(httpx.Auth):
 
     def _asking(self) -> httpx.Request:
         who = self._identity
-        asked = {"grant_type": "client_credentials", **({"scope": who.scope} if who.scope else {})}
         basic = httpx.BasicAuth(who.user, who.password)
-        request = httpx.Request("POST", who.token_url, data=asked, headers={"Accept": "application/json"})
+        request = httpx.Request(
+            "POST", who.token_url, data=oauth.asked(who.scope), headers={"Accept": "application/json"}
+        )
         return next(basic.auth_flow(request))
 
     def _keep(self, answer: httpx.Response) -> None:
         """Raises ConnectorError without what the server wrote: it may repeat the secret."""
-        token, ends = _token_of(answer)
-        if not token:
+        given = _issued(answer)
+        if not given.token:
             raise ConnectorError(
                 f"no token was issued (HTTP {answer.status_code})",
                 where=f"token server {self._identity.token_url}",
                 todo=_TOKEN_TODO,
                 status=answer.status_code,
             )
-        self._token, self._until = token, self._clock() + max(0.0, ends - EARLY_S)
+        self._token, self._until = given.token, self._clock() + given.seconds
 
 
-def _token_of(answer: httpx.Response) -> tuple[str, float]:
-    """The token of an answer ("" if there is none) and for how many seconds it is valid."""
+def _issued(answer: httpx.Response) -> oauth.Issued:
     try:
-        given: Any = answer.json() if answer.is_success else {}
-        return str(given.get("access_token") or ""), float(given.get("expires_in") or KEPT_S)
-    except (ValueError, TypeError, AttributeError):
-        return "", 0.0
+        return oauth.issued(answer.json() if answer.is_success else None)
+    except ValueError:
+        return oauth.issued(None)

@@ -12,7 +12,8 @@ def keys(_name: str, answers: Answers) -> Sequence[Key]:
     return (
         Key("catalog", answers["catalog"], "also the id of the Airflow connection that describes the catalog"),
         Key("namespace", answers["namespace"]),
-        Key("writer", "cdc_apply", "who writes the tables"),
+        # the only one that the transport allows
+        Key("writer", "connector" if answers["transport_kind"] == "direct" else "cdc_apply", "who writes the tables"),
     )
 
 

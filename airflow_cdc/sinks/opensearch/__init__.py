@@ -16,5 +16,6 @@ KIND = SinkKind(
     form=Lazy(".connection:FORM", __name__),
     stages=Lazy("airflow_cdc.spark_apps.adapters.opensearch:OpenSearchWriter", extra=EXTRA),
     letters=Lazy("airflow_cdc.spark_apps.adapters.opensearch_letters:OpenSearchLetters", extra=EXTRA),
+    keeper=Lazy("airflow_cdc.spark_apps.adapters.opensearch_keeper:OpenSearchKeeper", extra=EXTRA),
     control=Lazy(".control:OpenSearchControlStore", __name__, EXTRA),
 )

@@ -1,8 +1,8 @@
 """The sink: one index per table, behind an alias with a filter that hides deleted rows.
 
 A row deleted at the source stays as a document that says so. If the document were removed, OpenSearch would forget its
-version after `index.gc_deletes`, and a late event could bring the row back. Spark writes the documents
-(spark_apps/adapters/opensearch.py).
+version after `index.gc_deletes`, and a late event could bring the row back. So it is removed only when no unread event can
+be older than it (`purge`). Spark writes the documents (spark_apps/adapters/opensearch.py).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.decisions.apply.schema_change import DEFINITION
 from airflow_cdc.sinks.opensearch import dead_letters
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
-from airflow_cdc.sinks.opensearch.mapping import NOT_DELETED, OWN
+from airflow_cdc.sinks.opensearch.mapping import DELETED, DELETED_AT, NOT_DELETED, OWN, VERSION
 from airflow_cdc.sinks.opensearch.names import FIRST, alias_of, index_of, prefix_of
 from airflow_cdc.sinks.opensearch.names import PREFIX as OURS
 from airflow_cdc.sinks.opensearch.record import Commit, Record, Records, Seen, ensure_index
@@ -336,6 +336,24 @@ class SearchSink:
             answer = client.reindex(body=body, params={"request_timeout": COPY_SECONDS, "refresh": "true"})
         if answer["failures"]:
             raise SinkError(f"documents could not be copied: {answer['failures'][0]}", where=f"index {target}")
+
+    def purge(self, index: str, before: float, below: int) -> tuple[int, int]:
+        """Remove documents of rows deleted before a time (unix seconds), of versions below `below`.
+
+        Returns how many, and how many were left because somebody wrote them meanwhile. No row changes.
+        """
+        old = {"range": {DELETED_AT: {"lt": int(before * 1000)}}}
+        query = {"bool": {"filter": [{"term": {DELETED: True}}, old, {"range": {VERSION: {"lt": below}}}]}}
+        with self.session.asked("remove the documents of deleted rows", f"index {index}") as client:
+            client.indices.refresh(index=index)
+            answer = client.delete_by_query(
+                index=index,
+                body={"query": query},
+                params={"conflicts": "proceed", "refresh": "true", "request_timeout": COPY_SECONDS},
+            )
+        if answer["failures"]:
+            raise SinkError(f"documents could not be removed: {answer['failures'][0]}", where=f"index {index}")
+        return int(answer["deleted"]), int(answer["version_conflicts"])
 
     def clear(self, index: str) -> None:
         """Remove all documents and mappings of a stage's index."""

@@ -32,7 +32,15 @@ from airflow_cdc.core.types import (
 
 DELETED: Final = "cdc_deleted"
 ID: Final = "cdc_id"
-OWN: Final = {DELETED: {"type": "boolean"}, ID: {"type": "keyword"}}
+# of the document of a deleted row: when it was written, and its version, by which no query can find it
+DELETED_AT: Final = "cdc_deleted_at"
+VERSION: Final = "cdc_version"
+OWN: Final = {
+    DELETED: {"type": "boolean"},
+    ID: {"type": "keyword"},
+    DELETED_AT: {"type": "date", "format": "epoch_millis"},
+    VERSION: {"type": "long"},
+}
 NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
 Field = dict[str, Any]

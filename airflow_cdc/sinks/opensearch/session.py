@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from opensearchpy import OpenSearch
 from opensearchpy.exceptions import ConnectionError as Unreachable
 from opensearchpy.exceptions import ImproperlyConfigured, OpenSearchException, SSLError, TransportError
+from urllib3.exceptions import InsecureRequestWarning
 
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UnknownStateError
 
@@ -67,6 +70,8 @@ class Session:
 def connect(endpoint: OpenSearchEndpoint) -> OpenSearch:
     """A client of the cluster. Raises ConfigError for a file that cannot be read."""
     secure = {"ssl_context": endpoint.tls_context(endpoint.where)} if endpoint.url.startswith("https:") else {}
+    if secure and not endpoint.verify:
+        _trust_silently(endpoint.url)
     try:
         return OpenSearch(
             [endpoint.url],
@@ -78,6 +83,12 @@ def connect(endpoint: OpenSearchEndpoint) -> OpenSearch:
         )
     except (ImproperlyConfigured, OSError) as error:
         raise ConfigError(str(error), where=endpoint.where, todo="Correct the connection's fields.") from None
+
+
+def _trust_silently(url: str) -> None:
+    """Not warn at every call that this host's certificate is not checked: the connection says so (`verify: false`)."""
+    told = re.escape(f"Unverified HTTPS request is being made to host '{urlsplit(url).hostname}'")
+    warnings.filterwarnings("ignore", told, InsecureRequestWarning)
 
 
 def _login(endpoint: OpenSearchEndpoint) -> dict[str, Any]:

@@ -41,6 +41,14 @@ def of_read(epoch: int) -> int:
     return epoch << OFFSET_BITS
 
 
+def removable(epoch: int, unread: int) -> int:
+    """Documents of deleted rows below this version may be removed, if events from offset `unread` on are not applied.
+
+    OpenSearch counts the removal as one more version and remembers it for a while: that must be below every unread event's, too.
+    """
+    return of_event(epoch, unread) - 1
+
+
 def epoch_of(summary: Mapping[str, str]) -> int:
     """The epoch that a commit's summary states; 0 if it states none."""
     return int(summary.get(EPOCH) or summary.get(READ_EPOCH) or 0)

@@ -496,4 +496,4 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         return MySqlFacts(**common, gtid_executed=executed, gtid_purged=purged, gtid_owned=owned)
 
     def _facts_at(self, session: Session, facts: MySqlFacts, position: Position | None) -> MySqlFacts:  # noqa: ARG002
-        return replace(facts, xa=read_xa(session, read_identity(session)))
+        return replace(facts, identity=facts.server_uuid, xa=read_xa(session, read_identity(session)))

@@ -17,12 +17,14 @@ _CHECK_BOOTSTRAP: Final = (
     "Check bootstrap.servers, the login and the security settings, and that a broker answers there."
 )
 _POLL_MS: Final = 500
-# setting → kafka-python's name for it
+# setting → kafka-python's name for it; "": it is part of another one
 _SETTINGS: Final[dict[str, str]] = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",
     "sasl.username": "sasl_plain_username",
     "sasl.password": "sasl_plain_password",
+    "sasl.oauthbearer.token.endpoint.url": "",
+    "sasl.oauthbearer.scope": "",
     "sasl.kerberos.service.name": "sasl_kerberos_service_name",
     "ssl.cafile": "ssl_cafile",
     "ssl.certfile": "ssl_certfile",
@@ -30,6 +32,10 @@ _SETTINGS: Final[dict[str, str]] = {
     "ssl.password": "ssl_password",
     "ssl.check_hostname": "ssl_check_hostname",
 }
+OAUTHBEARER: Final = "OAUTHBEARER"
+AWS_MSK_IAM: Final = "AWS_MSK_IAM"
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105
+SCOPE: Final = "sasl.oauthbearer.scope"
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -37,9 +43,9 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 class KafkaEndpoint:
     """Address and credentials of a Kafka cluster.
 
-    `security` holds security.protocol, sasl.mechanism, sasl.username, sasl.password, ssl.cafile,
-    ssl.certfile, ssl.keyfile (PEM files), ssl.password, ssl.check_hostname. `timeout` bounds each call,
-    in seconds.
+    `security` holds security.protocol, sasl.mechanism, sasl.username, sasl.password (with OAUTHBEARER: the client's id
+    and secret), sasl.oauthbearer.token.endpoint.url, sasl.oauthbearer.scope, ssl.cafile, ssl.certfile, ssl.keyfile
+    (PEM files), ssl.password, ssl.check_hostname. `timeout` bounds each call, in seconds.
     """
 
     bootstrap: str
@@ -52,7 +58,7 @@ class KafkaEndpoint:
             raise ConfigError("the Kafka connection has no bootstrap servers", todo="Write one like kafka:9092.")
         settings = {key: value for key, value in (self.security or {}).items() if value not in (None, "")}
         if settings.get("sasl.username"):
-            settings.setdefault("sasl.mechanism", "PLAIN")
+            settings.setdefault("sasl.mechanism", OAUTHBEARER if settings.get(TOKEN_URL) else "PLAIN")
         object.__setattr__(self, "bootstrap", servers)
         object.__setattr__(self, "security", settings)
         _check(settings, self.where)
@@ -82,6 +88,17 @@ def _check(security: Mapping[str, Any], where: str) -> None:
             where=where,
             todo="Set security.protocol to SASL_SSL (or SASL_PLAINTEXT).",
         )
+    if by_token(security) and not (security.get(TOKEN_URL) and security.get("sasl.username")):
+        raise ConfigError(
+            f"{OAUTHBEARER} needs a server that issues tokens, and a client's id and secret",
+            where=where,
+            todo=f"Set {TOKEN_URL}, and the connection's login (client id) and password (client secret).",
+        )
+
+
+def by_token(security: Mapping[str, Any]) -> bool:
+    """Whether the login is a token."""
+    return str(security.get("sasl.mechanism", "")).upper() == OAUTHBEARER
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +277,9 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     # at DEBUG level it logs its whole configuration, including the password
     logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
     ms = int(endpoint.timeout * 1000)
-    options = {_SETTINGS[key]: value for key, value in endpoint.security.items()}
+    options = {name: value for key, value in endpoint.security.items() if (name := _SETTINGS[key])}
+    if by_token(endpoint.security):
+        options["sasl_oauth_token_provider"] = _tokens(endpoint)
     if "ssl_check_hostname" in options:
         options["ssl_check_hostname"] = str(options["ssl_check_hostname"]).lower() not in ("false", "0", "no")
     return {
@@ -270,6 +289,16 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
         "request_timeout_ms": ms,
         "bootstrap_timeout_ms": ms,
     }
+
+
+def _tokens(endpoint: KafkaEndpoint) -> Any:
+    from airflow_cdc.transports.kafka.oauth import TokenClient, Tokens
+
+    given = endpoint.security
+    user, password = given["sasl.username"], given.get("sasl.password", "")
+    tokens = Tokens(TokenClient(given[TOKEN_URL], user, password, given.get(SCOPE, ""), endpoint.timeout))
+    tokens.token()  # a refusal is told here: kafka-python would try until its time is over
+    return tokens
 
 
 # Words in kafka-python's reasons → what to do; the first match counts.

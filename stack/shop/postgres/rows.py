@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-import psycopg
-
 from stack.shop.check import Reader, Row, Types
 
 
@@ -81,7 +79,7 @@ class PostgresRows:
         sql = """SELECT a.attname, t.typname, format_type(a.atttypid, a.atttypmod), a.attgenerated <> ''
                  FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
                  WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
-        with psycopg.connect(**self.postgres) as connection:
+        with self._connect() as connection:
             rows = connection.execute(sql, (f"{self.schema}.{table}",)).fetchall()
         types = {str(name): (str(kind), str(full)) for name, kind, full, generated in rows if not generated}
         return types, {str(name) for name, *_, generated in rows if generated}
@@ -89,8 +87,13 @@ class PostgresRows:
     def rows(self, table: str, names: list[str], types: Types) -> Iterator[Row]:
         """See SourceRows."""
         columns = ", ".join(_KINDS.get(types[name][0], _TEXT).server.replace("{c}", f'"{name}"') for name in names)
-        with psycopg.connect(**self.postgres) as connection, connection.cursor("every_row") as cursor:
+        with self._connect() as connection, connection.cursor("every_row") as cursor:
             yield from cursor.execute(f"SELECT {columns} FROM {self.schema}.{table}")
+
+    def _connect(self) -> Any:
+        import psycopg  # an extra: who tries another source has not got it
+
+        return psycopg.connect(**self.postgres)
 
     def of_sink(self, kind: str) -> Reader:
         """See SourceRows."""

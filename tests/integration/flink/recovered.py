@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -21,10 +22,12 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import connector as connector_steps
 from airflow_cdc.flows import reset_offset, watermark
+from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.close import close
 from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
+from airflow_cdc.flows.replica import return_to_source
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -33,11 +36,12 @@ from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport
 from airflow_cdc.transports.direct.settings import DirectSettings
 from stack.flink import FlinkCluster
-from stack.mysql import MySqlServer
+from stack.mysql import MySqlServer, User
 from tests.integration.flink.support import QUICK
 from tests.integration.recovering import SECONDS, meanwhile
 
@@ -68,7 +72,8 @@ class Followed:
     """Tables of one database, a job of its name, and their copies in a namespace of its name.
 
     `tables`: name → how Flink declares it. One table is one source of the job, so a job of several tables has several
-    sources.
+    sources. `address`: where job and product go, if not to the server's own; `login`: their login there, if it is one.
+    `session`: more settings of the session in which the job is started.
     """
 
     server: MySqlServer
@@ -80,6 +85,9 @@ class Followed:
     database: str
     tables: Mapping[str, Copied]
     options: Mapping[str, str] = field(default_factory=lambda: QUICK)
+    address: tuple[str, int] | None = None
+    login: User | None = None
+    session: tuple[str, ...] = ()
     source: Any = field(init=False)
     connector: Any = field(init=False)
     base: Run = field(init=False)
@@ -93,9 +101,10 @@ class Followed:
             name,
             str(self.folder / "plan.json"),
             self.flink.savepoints.as_uri(),
-            ("execution.checkpointing.interval=1s",),
+            ("execution.checkpointing.interval=1s", *self.session),
         )
-        self.source = MySqlSource(MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password))
+        login = self.login or server.cdc
+        self.source = MySqlSource(MySqlEndpoint(*self.at, login.user, login.password))
         self.connector = FlinkConnector(
             part.at(FlinkEndpoint(self.flink.url, gateway=self.flink.gateway)), FlinkCodec()
         )
@@ -113,6 +122,10 @@ class Followed:
         )
         clients: Any = Parts(self.source, self.connector, DirectTransport(DirectEndpoint()), self.lake, control)
         self.base = Run(pipeline, clients, "run-0", str(self.folder))
+
+    @property
+    def at(self) -> tuple[str, int]:
+        return self.address or (self.server.host, self.server.port)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = self.server.execute(
@@ -139,15 +152,15 @@ class Followed:
         The plan has to say where the sink's tables are: the session in which it is started knows no catalog `lake`.
         """
         self.lake.reach()  # the first to open the catalog lets its readers go on beside a writer
-        name, server = self.database, self.server
+        name, (host, port), login = self.database, self.at, self.login or self.server.debezium
         made, declared, inserts = [], [], []
         for table, copied in self.tables.items():
             source = {
                 "connector": "mysql-cdc",
-                "hostname": server.host,
-                "port": str(server.port),
-                "username": server.debezium.user,
-                "password": server.debezium.password,
+                "hostname": host,
+                "port": str(port),
+                "username": login.user,
+                "password": login.password,
                 "database-name": name,
                 "table-name": table,
                 "server-time-zone": "UTC",
@@ -215,6 +228,26 @@ class Followed:
         publish(run)
         close(run)
         return {"decision": decision, "verify": compared}
+
+    def skipped(self) -> list[str]:
+        """The operators whose state Flink left behind in the starts of all jobs so far, as the JobManager's log names them."""
+        text = (self.flink.folder / "jobmanager.log").read_text(errors="replace")
+        return re.findall(r"Skipping savepoint state for operator (\w+)", text)
+
+    def move(self, run_id: str, **options: Any) -> dict[str, Any]:
+        """The steps of cdc_recovery with a strategy that moves only the position. Returns what was decided."""
+        run = replace(self.base, run_id=run_id, options=RunOptions(approved=True, **options))
+        decision = decide(run, run.options.strategy or None)
+        open_recovery(run, Decision.from_json(decision))
+        return_to_source(run)
+        self.compare(run_id)
+        return decision
+
+    def compare(self, run_id: str) -> dict[str, Any]:
+        """What the tasks `compare` and `verdict` do."""
+        run = replace(self.base, run_id=run_id, options=RunOptions(dry_run=True))
+        repair(run, self.spark)
+        return conclude(run)
 
     def versions(self, table: str) -> list[int]:
         """The versions that readers saw, oldest first."""

@@ -199,6 +199,25 @@ def test_a_connector_of_another_kind_asks_its_own_questions(
     assert (connection.conn_type, connection.host) == ("canal", "zk1:2181,zk2:2181")
 
 
+def test_a_connector_that_nothing_lies_behind_writes_the_tables_itself(
+    cdc: Callable[..., Answer], registry: Path
+) -> None:
+    flink = (
+        "--connector-kind",
+        "flink",
+        "--flink-jobmanager",
+        "jm:8081",
+        "--sink-kind",
+        "iceberg",
+        "--catalog",
+        "lake",
+    )
+    answer = cdc("init", "--pipeline", "crm", "--mysql", "db", "--tables", "crm.people", *flink, "-o", "json")
+    assert answer.status == 0, answer.err
+    made = load_registry(registry)["crm"]
+    assert (made.written_by_connector, made.transport.kind) == (True, "direct")
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [

@@ -31,6 +31,7 @@ from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.operators.spark import REDACTED
 from airflow_cdc.provider_info import get_provider_info
+from airflow_cdc.sinks.opensearch.names import CONTROL, LETTERS, PREFIX, RECORDS
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
 from stack import versions
 from tests.paths import ROOT
@@ -198,9 +199,20 @@ def console(block: str) -> bool:
 
 def registry_part(block: str) -> bool:
     """A part of pipelines.yaml: a whole one, a pipeline's `source`, or some ways to write `backfill`, each alone."""
+    if "cluster_permissions:" in block:
+        return covers_our_indexes(yaml.safe_load(block))
     lines = [line for line in block.splitlines() if line.strip()]
     parts = lines if all(line.strip().startswith("backfill:") for line in lines) else [block]
     return all(loads(yaml.safe_load(part)) for part in parts)
+
+
+def covers_our_indexes(roles: dict[str, Any]) -> bool:
+    """A role of OpenSearch's; tests/integration/opensearch/test_search_logins.py works with it."""
+    rights = [right for role in roles.values() for right in role["index_permissions"]]
+    writable = {
+        pattern for right in rights if "crud" in right["allowed_actions"] for pattern in right["index_patterns"]
+    }
+    return writable == {f"{PREFIX}*", RECORDS, CONTROL, LETTERS}
 
 
 def loads(part: dict[str, Any]) -> bool:

@@ -27,6 +27,7 @@ from airflow_cdc.core.observation import (
     Unknown,
 )
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.flows import decide, doctor, hold, observe
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run, RunOptions
@@ -363,3 +364,23 @@ def test_doctor_says_which_replica_could_stand_in(run: Run) -> None:
         "replica away": "unknown",
     }
     assert "replicate_do_db shop" in checks["replica bad"].found
+
+
+def test_a_healthy_look_at_tables_that_others_write_notes_the_server(run: Run, clients: Any) -> None:
+    others = replace(run, pipeline=replace(PIPELINE, sink=replace(PIPELINE.sink, writer="connector")))
+    clients.source.facts_for.return_value = replace(SOURCE, identity=SOURCE.server_uuid)
+    seen = observe.observe(run)
+    diagnosis = diagnose(seen)
+
+    def noted(run: Run, seen: Observation, diagnosis: Diagnosis) -> int:
+        clients.control.note_server.reset_mock()
+        observe.store_observation(run, seen, diagnosis)
+        return int(clients.control.note_server.call_count)
+
+    assert noted(others, seen, diagnosis) == 1
+    clients.control.note_server.assert_called_once_with(SOURCE.server_uuid)
+    assert noted(run, seen, diagnosis) == 0  # our stamps say it
+    assert noted(others, seen, replace(diagnosis, strategies=("full_snapshot",))) == 0
+    assert noted(others, replace(seen, control=replace(CONTROL, servers=(SOURCE.server_uuid,))), diagnosis) == 0
+    clients.control.note_server.side_effect = UnknownStateError("no")
+    assert noted(others, seen, diagnosis) == 1

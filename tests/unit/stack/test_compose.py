@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -28,6 +29,10 @@ def properties(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if line.strip())
 
 
+def base_image(dockerfile: Path) -> str:
+    return str(re.findall(r"^FROM (\S+)$", dockerfile.read_text(), re.MULTILINE)[-1])
+
+
 def test_it_is_valid_compose(compose: dict[str, Any]) -> None:
     jsonschema.Draft7Validator(json.loads(SCHEMA.read_text())).validate(compose)
 
@@ -40,8 +45,7 @@ def test_the_schema_can_refuse(compose: dict[str, Any]) -> None:
 
 def test_images_are_the_versions_of_the_stack(compose: dict[str, Any]) -> None:
     def image(service: dict[str, Any]) -> str:
-        inline = service.get("build", {}).get("dockerfile_inline", "")
-        return str(service.get("image") or re.findall(r"^FROM (\S+)$", inline, re.MULTILINE)[-1])
+        return str(service.get("image") or base_image(ROOT / service["build"]["dockerfile"]))
 
     assert {name: image(service) for name, service in compose["services"].items()} == versions.IMAGES
 

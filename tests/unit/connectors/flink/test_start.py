@@ -41,6 +41,24 @@ def test_once_the_plan_was_changed_the_savepoints_offset_is_one_like_any_other(t
     assert StartFile(tmp_path / "p.start").read() == Start(1000, "file:/s/savepoint-1", OLD, replanned=True)
 
 
+def at(gtids: str, time: str, file: str = "mysql-bin.000001") -> RawOffset:
+    return {"file": file, "pos": "4", "kind": "SPECIFIC", "gtids": gtids, "ts_sec": time}
+
+
+@pytest.mark.parametrize(
+    ("raw", "same"),
+    [
+        (at("u:1-9", "100", "other-bin.000007"), True),
+        (at("u:1-8", "100"), False),
+        (at("u:1-9", "101"), False),  # a watermark: tables were published since
+    ],
+)
+def test_the_same_transactions_at_another_server_keep_the_state(tmp_path: Path, raw: RawOffset, same: bool) -> None:
+    file = StartFile(tmp_path / "p.start")
+    StartStore(file, lambda: STOPPED, lambda _path: at("u:1-9", "100"), lambda: None).write(raw)
+    assert file.read() == Start(1000, "file:/s/savepoint-1", raw, same=same)
+
+
 def test_no_offset_is_a_start_without_any_state(tmp_path: Path) -> None:
     one = store(tmp_path / "p.start")
     one.write(None)

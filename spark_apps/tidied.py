@@ -10,7 +10,7 @@ class Tidied:
     """How many data files were rewritten, into how many, and how many were skipped because another writer was faster.
 
     `deletes_rewritten`: files that only list deleted rows. `expired`: versions of the table that were dropped;
-    `deleted_files`: files that were deleted with them.
+    `deleted_files`: files that were deleted with them. `purged`: documents of deleted rows.
     """
 
     rewritten: int = 0
@@ -19,6 +19,7 @@ class Tidied:
     deletes_rewritten: int = 0
     expired: int = 0
     deleted_files: int = 0
+    purged: int = 0
 
     def __add__(self, other: Tidied) -> Tidied:
         return Tidied(*(getattr(self, one.name) + getattr(other, one.name) for one in fields(Tidied)))
