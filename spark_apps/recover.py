@@ -43,7 +43,7 @@ RESTARTABLE = "Clear the task recover: committed chunks are not read again."
 def main(settings: Mapping[str, Any]) -> Facts:
     """Read the tables of the run's open recovery. `settings`: the operator's file for the driver."""
     with open_app(settings, "recover") as (run, spark):
-        return recover(run, spark, settings)
+        return begun_again(lambda: recover(run, spark, settings), "recover")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +64,6 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     Safe to run again: rows that an earlier try committed under the same W, server and definition are not read twice.
     Raises SchemaError if a definition is not the one at W (INV 11), or the connector hides or changes a column (INV 21).
     """
-    return begun_again(lambda: _recovered(run, spark, settings), "the snapshot")
-
-
-def _recovered(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None) -> Facts:
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
     tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)

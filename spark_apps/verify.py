@@ -83,7 +83,7 @@ TABLES_AT_ONCE = 8
 def main(settings: Mapping[str, Any]) -> Facts:
     """Verify the stages of the run's open recovery. `settings` is what the operator wrote for the driver."""
     with open_app(settings, "verify") as (run, spark):
-        return verify(run, spark, settings)
+        return begun_again(lambda: verify(run, spark, settings), "verify")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +119,6 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     Tables that the connector writes itself are compared as readers see them. Raises VerificationError (MISMATCH or
     INCONCLUSIVE) where the pipeline's policy allows nothing to be published.
     """
-    return begun_again(lambda: _verified(run, spark, settings), "the comparison")
-
-
-def _verified(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None) -> Facts:
     in_place = run.pipeline.written_by_connector
     if not in_place and (done := _nothing_left(run)) is not None:
         return done

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,13 +42,6 @@ class SparkCluster:
         own = worker.server_pid
         below = (pid for pid in descendants(own) if pid != own)
         return tuple(pid for pid in below if "CoarseGrainedExecutorBackend" in _command(pid))
-
-    def kill_executors(self) -> int:
-        """Kill the executors that run now, each by its own id; returns how many. The workers start others."""
-        pids = [pid for worker in self.workers for pid in self.executors(worker)]
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        return len(pids)
 
     def stop(self) -> None:
         """End the workers, with their executors, and the master."""

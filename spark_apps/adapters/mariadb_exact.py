@@ -11,7 +11,6 @@ from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
-from airflow_cdc.spark_apps.driver.lost import VIEWS_DIFFER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,7 +44,7 @@ def placed_rows(spark: SparkSession, options: Mapping[str, str], table: Table) -
     def view_place() -> Place:
         found = seen.get
         if found["min"] is None or found["min"] != found["max"]:
-            raise SourceError(f"{table.full_name} {VIEWS_DIFFER}", todo="Try again.")
+            raise SourceError(f"{table.full_name} was read in more than one view", todo="Try again.")
         return Place(str(found["min"][0]), int(found["min"][1]), int(found["min"][2]))
 
     return typed_rows(raw, table, names, from_read), view_place

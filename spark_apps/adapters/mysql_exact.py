@@ -10,7 +10,7 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.spark_apps.adapters.mysql_view import locked
-from airflow_cdc.spark_apps.driver.lost import VIEW_CLOSED, VIEWS_DIFFER
+from airflow_cdc.spark_apps.driver.lost import VIEW_CLOSED
 
 if TYPE_CHECKING:
     from airflow_cdc.core.position import Watermark
@@ -77,7 +77,9 @@ def _shut(session: Session, token: str) -> None:
 def _check_shut(session: Session, token: str, table: Table) -> None:
     query = "SELECT IS_USED_LOCK(%s) = CONNECTION_ID() AS mine"
     if session.row(query, (door_of(token),), doing="keep out a later read view")["mine"] != 1:
-        raise SourceError(f"{table.full_name} {VIEWS_DIFFER}", where=session.where, todo="Try again.")
+        raise SourceError(
+            f"{table.full_name} may have been read in more than one view", where=session.where, todo="Try again."
+        )
 
 
 def _view_open(session: Session, token: str, running: Future[None]) -> bool | None:

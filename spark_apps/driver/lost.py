@@ -13,9 +13,7 @@ T = TypeVar("T")
 # By these words a connection refuses to read a table in a later view than the first (mysql_exact.py).
 VIEW_CLOSED: Final = "cdc: another read view was opened before"
 # A local checkpoint is kept by executors only, so it dies with one of them, and Spark cannot compute it again.
-# MariaDB's views say themselves that there was more than one (mariadb_exact.py).
-VIEWS_DIFFER: Final = "was read in more than one view"
-MARKS: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", VIEW_CLOSED, VIEWS_DIFFER)
+MARKS: Final = ("CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", VIEW_CLOSED)
 TRIES: Final = 3
 
 

@@ -30,7 +30,7 @@ COLUMNS = ("catalog", "runs on", "system", "seconds", "missing", "ghosts", "diff
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the chosen rows one after the other, and write what they came to."""
     parser = argparse.ArgumentParser(prog="make catalogs", description=__doc__)
-    parser.add_argument("names", nargs="*", help="embedded, jdbc, rest, rest-cluster; all of them by default")
+    parser.add_argument("names", nargs="*", help="embedded, jdbc, rest; all of them by default")
     parser.add_argument("--system", default="MariaDB 10", help="part of a system's name")
     asked = parser.parse_args(argv)
     case = next(case for case in CASES if asked.system.lower() in case.system.lower())
@@ -52,8 +52,7 @@ def recovered_into(catalog: CatalogCase, case: Case) -> Result:
     folder.mkdir()
     with (
         catalog.opened(folder) as properties,
-        catalog.spark(folder) as master,
-        lake_and_spark(folder, properties, fetch.set_jars("spark-s3"), master) as (lake, spark),
+        lake_and_spark(folder, properties, fetch.set_jars("spark-s3")) as (lake, spark),
     ):
         return run(case, folder / "system", spark, lake)
 

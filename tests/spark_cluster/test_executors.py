@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -49,6 +50,14 @@ def fill(table: str, rows: int) -> str:
 @pytest.fixture
 def mirror(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mirror:
     return Mirror(rig, tmp_path).opened(monkeypatch)
+
+
+def kill_executors(cluster: SparkCluster) -> int:
+    """Kill the executors that run now, each by its own id; returns how many."""
+    pids = [pid for worker in cluster.workers for pid in cluster.executors(worker)]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    return len(pids)
 
 
 def test_executors_run_this_package_from_what_the_driver_shipped(spark: SparkSession) -> None:
@@ -121,7 +130,7 @@ def test_a_snapshot_goes_on_with_other_executors(
     rig: Rig, cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.run(ORDERS, fill("orders", ROWS))
-    killed = on_call(monkeypatch, MySqlReader, "rows", 2, cluster.kill_executors)
+    killed = on_call(monkeypatch, MySqlReader, "rows", 2, lambda: kill_executors(cluster))
     stage, _ = rig.snapshot(rig.table("orders"), chunk_rows=3_000, group_chunks=1)
     assert killed == [2]
     assert [row[0] for row in rig.staged(stage, "count(distinct id)")] == [ROWS]
@@ -139,13 +148,13 @@ def test_a_batch_whose_executors_die_is_begun_again_and_the_night_agrees(
         row = {"id": number, "name": f"n{number}", "qty": number % 9}
         topic.update(row, **{**row, "qty": 100})
     topic.delete(id=7, name="n7", qty=100)
-    killed = on_call(monkeypatch, IcebergWriter, "changes", 1, cluster.kill_executors)
+    killed = on_call(monkeypatch, IcebergWriter, "changes", 1, lambda: kill_executors(cluster))
     with caplog.at_level(logging.WARNING, logger="airflow_cdc.lost"):
         done = apply_changes(mirror.run(), mirror.rig.spark)["tables"][table.full_name]
     assert (killed, done["published"]) == ([2], True)
     assert f"the batch of {table.full_name} begins again" in caplog.text
     assert mirror.rows(table) == mirror.source_rows(table)
-    killed = on_call(monkeypatch, MySqlView, "leaves", 1, cluster.kill_executors)
+    killed = on_call(monkeypatch, MySqlView, "leaves", 1, lambda: kill_executors(cluster))
     assert nightly(mirror.run("night"), mirror.rig.spark, {"leaf_rows": 500}, NIGHT)["verdict"] == "MATCH"
     assert killed == [2]
 

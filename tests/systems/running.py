@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.spark_apps.driver.session import is_local, python_of
-from airflow_cdc.spark_apps.driver.shipped import ship
 from tests.integration.conftest import spark_conf
 from tests.systems.case import SPOILT, Case, Result
 
@@ -27,22 +26,19 @@ def embedded(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def lake_and_spark(
-    folder: Path, properties: Mapping[str, str], more_jars: Sequence[Path] = (), master: str = "local[2]"
+    folder: Path, properties: Mapping[str, str], more_jars: Sequence[Path] = ()
 ) -> Iterator[tuple[Lake, SparkSession]]:
-    """A catalog, and a session on `master` that knows it as `lake`."""
+    """A catalog, and a session that knows it as `lake`."""
     from pyspark.sql import SparkSession
 
-    os.environ.pop("PYSPARK_PYTHON", None)
-    os.environ |= python_of(local=is_local(master))
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     conf = spark_conf(folder / "spark", dict(properties))
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, more_jars)])
-    builder = SparkSession.builder.master(master).appName("cdc-systems")
+    builder = SparkSession.builder.master("local[2]").appName("cdc-systems")
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    if not is_local(master):
-        ship(session)
     try:
         yield Lake("lake", dict(properties)), session
     finally:
