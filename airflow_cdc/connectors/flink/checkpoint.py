@@ -1,19 +1,21 @@
 """The offsets in the metadata of a checkpoint or savepoint: no metric and no REST answer of Flink holds them.
 
 The metadata is binary, but the state of a MySQL source stands in it as written by Flink CDC: after the word binlog-split,
-a JSON object with file, position and GTIDs.
+a JSON object with file, position and GTIDs. Before all state of an operator stands its id, a hash of the id of its node in the
+compiled plan.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from airflow_cdc.connectors.flink.operator_id import operator_id
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
 
@@ -26,22 +28,26 @@ _CHECKPOINT: Final = re.compile(r"chk-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The offset of one source of a job, and the tables that it reads, as schema.table."""
+    """The offset of one source of a job, and the tables that it reads, as schema.table. `at`: its place in the metadata."""
 
     raw: RawOffset
     tables: tuple[str, ...] = ()
+    at: int = 0
 
 
-def read_checkpoint(path: str) -> tuple[SourceOffset, ...]:
+def read_checkpoint(path: str, sources: Sequence[int] = (), of: int | None = None) -> tuple[SourceOffset, ...]:
     """The offsets in a checkpoint or savepoint; () while the sources copy their tables.
 
+    `of`: only that of the source whose node has this id among those of the plan's `sources`.
     Flink removes a checkpoint when the next one is complete, and its REST interface tells of that a few seconds late: then
     the newest beside it is read. Raises ConnectorError.
     """
     folder = _local(path)
     for _ in range(3):
         try:
-            return offsets_in((_newest(folder) / _METADATA).read_bytes(), path)
+            metadata = (_newest(folder) / _METADATA).read_bytes()
+            found = offsets_in(metadata, path)
+            return found if of is None else of_source(metadata, found, sources, of)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -63,6 +69,21 @@ def offsets_in(metadata: bytes, where: str) -> tuple[SourceOffset, ...]:
     return tuple(_offsets(metadata, where))
 
 
+def of_source(
+    metadata: bytes, found: Sequence[SourceOffset], sources: Sequence[int], of: int
+) -> tuple[SourceOffset, ...]:
+    """The offset of the source whose node is `of`; () if the metadata hold none of it.
+
+    The state of a source that was replaced since may follow: no id of the plan is its. So only the first counts.
+    """
+    starts = {node: metadata.find(operator_id(f"{node}_source")) for node in sources}
+    begin = starts.get(of, -1)
+    if begin < 0:
+        return ()
+    end = min((at for at in starts.values() if at > begin), default=len(metadata))
+    return tuple(one for one in found if begin < one.at < end)[:1]
+
+
 def _offsets(metadata: bytes, where: str) -> Iterator[SourceOffset]:
     matches = list(_SPLIT.finditer(metadata))
     ends = (*(match.start() for match in matches[1:]), len(metadata))
@@ -72,7 +93,7 @@ def _offsets(metadata: bytes, where: str) -> Iterator[SourceOffset]:
         except ValueError:
             raise _unreadable(where, "the offset in it is no JSON") from None
         names = (name.decode(errors="replace").replace('"', "") for name in _TABLE.findall(metadata[match.end() : end]))
-        yield SourceOffset(raw, tuple(dict.fromkeys(names)))
+        yield SourceOffset(raw, tuple(dict.fromkeys(names)), match.start())
 
 
 def _newest(folder: Path) -> Path:

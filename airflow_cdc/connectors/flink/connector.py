@@ -88,7 +88,7 @@ class FlinkConnector:
         """The options of its sources with their secrets, from its plan; the name alone without one."""
         if not self.endpoint.plan:
             return flat(name, ())
-        plan = self._plan()
+        plan = self._plan().of(self.endpoint.reads)
         return flat(name, plan.sources, plan.between)
 
     def state(self, name: str) -> ConnectorState:
@@ -160,7 +160,7 @@ class FlinkConnector:
         properties = {"pipeline.name": name, **dict(text.split("=", 1) for text in self.endpoint.session)}
         # without a state of rows nothing has to be kept, unless the offset is as old as the state: a sink's would commit
         # files that it had not committed, over rows that were written since
-        if start.savepoint and (start.offset is None or start.same or plan.keeps):
+        if start.savepoint and (start.offset is None or start.same or start.reads or plan.keeps):
             properties["execution.state-recovery.path"] = start.savepoint
         if start.offset is not None:
             start = self._replanned(plan, start, start.offset)
@@ -208,10 +208,15 @@ class FlinkConnector:
         """What its next start begins from."""
 
         def stored(savepoint: str) -> RawOffset | None:
-            offsets = self._ordered(read_checkpoint(savepoint))
+            offsets = self._in(savepoint)
             return offsets[0].raw if len(offsets) == 1 else None
 
-        return StartStore(self._file, lambda: self._stopped(name), stored, lambda: self.committed_offset(name, name))
+        def committed() -> RawOffset | None:
+            return self.committed_offset(name, name)
+
+        if self._file is not None:
+            self._plan().source(self.endpoint.reads)  # raises unless it is there, and the only one
+        return StartStore(self._file, lambda: self._stopped(name), stored, committed, self.endpoint.reads)
 
     # ---- its options are its operator's
 
@@ -304,7 +309,8 @@ class FlinkConnector:
         """Make the plan's source a new one that starts at `offset`; noted first, so that it may be done again after a kill."""
         changed = replace(start, replanned=True)
         self._note(changed)
-        plan.starting_at(offset).write()
+        alone = bool(start.reads) and not start.same and not plan.of(start.reads).keeps
+        plan.starting_at(offset, start.reads, alone=alone).write()
         return changed
 
     def _note(self, start: Start) -> None:
@@ -324,9 +330,16 @@ class FlinkConnector:
     def _stored(self, name: str) -> tuple[SourceOffset, ...]:
         """The offset of each source, as the job stored it, or as it was decided for its next start; the least first."""
         start = self._current(self._last_stored(name))
-        if start.offset is not None:
+        if start.offset is not None and start.reads == self.endpoint.reads:
             return (SourceOffset(start.offset),)
-        return self._ordered(read_checkpoint(start.savepoint)) if start.savepoint else ()
+        return self._in(start.savepoint) if start.savepoint else ()
+
+    def _in(self, savepoint: str) -> tuple[SourceOffset, ...]:
+        """The offsets in a savepoint: of the source that the pipeline is about, or of all, the least first."""
+        if not (reads := self.endpoint.reads) or not self.endpoint.plan:
+            return self._ordered(read_checkpoint(savepoint))
+        plan = self._plan()
+        return read_checkpoint(savepoint, plan.ids, int(plan.source(reads)["id"]))
 
     def _current(self, job: Job | None) -> Start:
         """Where the position stands: what was decided for the next start, or what this job stored."""

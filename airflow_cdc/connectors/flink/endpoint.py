@@ -19,6 +19,7 @@ class FlinkEndpoint:
         verify: False: certificates are not checked.
         plan: the compiled plan's path; "": not known.
         savepoints: where savepoints are written; "": the cluster's own place.
+        reads: of several sources of the job, the one that is meant: database-name.table-name; "": it has just one.
         session: name=value, of the session in which the job is started.
         timeout: how long a request may take, in seconds.
     """
@@ -30,6 +31,7 @@ class FlinkEndpoint:
     verify: bool = True
     plan: str = ""
     savepoints: str = ""
+    reads: str = ""
     session: tuple[str, ...] = ()
     timeout: float = 30.0
 

@@ -66,24 +66,62 @@ class Plan:
         """The operators, apart from sources and sinks, that keep a state of rows, by Flink's names for them."""
         return tuple(sorted({name for node in self.document["nodes"] if (name := _keeping(node))}))
 
-    def starting_at(self, offset: RawOffset) -> Plan:
-        """The plan with its source as a new one that starts at `offset`. Raises ConnectorError unless it has just one."""
-        document = copy.deepcopy(dict(self.document))
-        found = [node for node in document["nodes"] if _is_source(node)]
-        if len(found) != 1:
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids of its sources."""
+        return tuple(int(node["id"]) for node in self.document["nodes"] if _is_source(node))
+
+    def source(self, reads: str = "") -> Mapping[str, Any]:
+        """The node of the source `reads` (database-name.table-name); "": its only one. Raises ConnectorError."""
+        found: list[Mapping[str, Any]] = [node for node in self.document["nodes"] if _is_source(node)]
+        named = [node for node in found if not reads or _reads(node) == reads]
+        if len(named) == 1:
+            return named[0]
+        if not reads:
             raise _unusable(
                 self.path,
-                f"has {len(found)} sources of MySQL's log, and each has a position of its own: set none from here",
+                f"has {len(found)} sources of MySQL's log, and each has a position of its own",
+                "Say by connector.reads which one the pipeline is about.",
             )
-        node, new = found[0], 1 + max(int(one["id"]) for one in document["nodes"])
-        for edge in document["edges"]:
-            edge.update({end: new for end in ("source", "target") if edge[end] == node["id"]})
-        node["id"] = new
+        listed = ", ".join(sorted(map(_reads, found)))
+        raise _unusable(self.path, f"has {len(named)} sources that read {reads}; there are {listed or 'none'}")
+
+    def of(self, reads: str) -> Plan:
+        """The source `reads` and all that its rows go through; "": the whole plan. Raises ConnectorError."""
+        if not reads:
+            return self
+        ids = self._after(int(self.source(reads)["id"]))
+        mine = [node for node in self.document["nodes"] if node["id"] in ids]
+        return Plan(self.path, {**self.document, "nodes": mine})
+
+    def starting_at(self, offset: RawOffset, reads: str = "", *, alone: bool = False) -> Plan:
+        """The plan with the source `reads` as a new one that starts at `offset`.
+
+        `alone`: what only its rows go through is new, too, so that its state is left behind. Raises ConnectorError
+        for a source that is not there, or not the only one.
+        """
+        document = copy.deepcopy(dict(self.document))
+        node = Plan(self.path, document).source(reads)
+        _renumber(document, self._only_after(int(node["id"])) if alone else frozenset({int(node["id"])}))
         options = _options(node)
         for key in [key for key in options if key.startswith(_STARTUP)]:
             del options[key]
         options.update(_startup(offset))
         return Plan(self.path, document)
+
+    def _after(self, first: int) -> frozenset[int]:
+        """The node `first` and all that come after it."""
+        found, left = {first}, [first]
+        while left:
+            here = left.pop()
+            more = {int(edge["target"]) for edge in self.document["edges"] if edge["source"] == here} - found
+            found |= more
+            left += more
+        return frozenset(found)
+
+    def _only_after(self, first: int) -> frozenset[int]:
+        """The node `first` and those that get rows from it alone."""
+        return self._after(first).difference(*(self._after(other) for other in self.ids if other != first))
 
     def write(self) -> None:
         """Replace the file, whole or not at all; it keeps its rights, for it holds a password. Raises ConnectorError."""
@@ -124,6 +162,22 @@ def _is_source(node: Mapping[str, Any]) -> bool:
     return bool(_options(node).get("connector") == SOURCE)
 
 
+def _renumber(document: Mapping[str, Any], ids: frozenset[int]) -> None:
+    """Give nodes ids that no node of the plan has had so far, in place."""
+    newest = max(int(node["id"]) for node in document["nodes"])
+    new = {old: newest + n for n, old in enumerate(sorted(ids), 1)}
+    for edge in document["edges"]:
+        edge.update({end: new[edge[end]] for end in ("source", "target") if edge[end] in new})
+    for node in document["nodes"]:
+        node["id"] = new.get(node["id"], node["id"])
+
+
+def _reads(node: Mapping[str, Any]) -> str:
+    """What a source reads, as its options say it."""
+    options = _options(node)
+    return f"{options.get('database-name', '')}.{options.get('table-name', '')}"
+
+
 def _options(node: Mapping[str, Any]) -> dict[str, str]:
     """The options of the table that a node reads, to be changed in place; a new, empty mapping for other nodes."""
     table = (node.get("scanTableSource") or {}).get("table") or {}
@@ -137,9 +191,9 @@ def _startup(offset: RawOffset) -> dict[str, str]:
     return {f"{_STARTUP}mode": _MODE, f"{_OFFSET}pos": str(offset.get("pos", "0")), **given}
 
 
-def _unusable(path: str, why: str) -> ConnectorError:
+def _unusable(path: str, why: str, todo: str = "") -> ConnectorError:
     return ConnectorError(
         f"the compiled plan {why}",
         where=path,
-        todo="Check connector.plan in pipelines.yaml; COMPILE PLAN writes the file.",
+        todo=todo or "Check connector.plan in pipelines.yaml; COMPILE PLAN writes the file.",
     )

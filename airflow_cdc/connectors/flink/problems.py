@@ -127,7 +127,7 @@ def several_sources(case: AnyCase) -> str:
     facts = _facts(case)
     if facts is None or facts.sources < 2:
         return ""
-    return f"the job has {facts.sources} sources of MySQL's log, each with a position of its own"
+    return f"the job has {facts.sources} sources of MySQL's log, each with a position of its own: connector.reads says which is meant"
 
 
 def no_copy(case: AnyCase) -> str:

@@ -43,8 +43,15 @@ class FlinkSettings(ConnectorSpec):
         form=PROPERTY,
         default=(),
     )
+    reads: str = key(
+        "Of a job with several sources of MySQL's log: the one that this pipeline is about, as `database-name.table-name` of its"
+        " options. The others are left as they are.",
+        default="",
+    )
 
     def at(self, endpoint: E) -> E:
         """The connection's endpoint, with this job's plan and places."""
         own: Any = endpoint
-        return cast("E", replace(own, plan=self.plan, savepoints=self.savepoints, session=self.session))
+        return cast(
+            "E", replace(own, plan=self.plan, savepoints=self.savepoints, reads=self.reads, session=self.session)
+        )

@@ -25,6 +25,7 @@ class Start:
         replanned: whether the plan was changed for it: its source no longer is the one whose state the savepoint holds.
         same: whether `offset` names the transactions that the savepoint's own does, on another server: the state of all
             other operators, sinks included, is as old as the offset.
+        reads: which source of the job `offset` is for; "": it has just one.
     """
 
     at: int
@@ -33,6 +34,7 @@ class Start:
     job: str = ""
     replanned: bool = False
     same: bool = False
+    reads: str = ""
 
     def is_newer_than(self, job: str, began: int, stored: str) -> bool:
         """Whether this counts, and not what the last job stored (`stored`: where; "": nothing of its own yet).
@@ -53,6 +55,7 @@ class Start:
             "job": self.job,
             "replanned": self.replanned,
             "same": self.same,
+            "reads": self.reads,
         }
         return {"format": 1, "at": self.at, **own}
 
@@ -61,8 +64,15 @@ class Start:
         """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
         if value["format"] != 1:
             raise ValueError(f"format {value['format']!r}")
-        changed = {key: bool(value.get(key)) for key in ("replanned", "same")}
-        return cls(int(value["at"]), str(value["savepoint"]), value["offset"], str(value["job"]), **changed)
+        return cls(
+            int(value["at"]),
+            str(value["savepoint"]),
+            value["offset"],
+            str(value["job"]),
+            replanned=bool(value["replanned"]),
+            same=bool(value.get("same")),
+            reads=str(value.get("reads", "")),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +124,14 @@ class StartStore:
         file: None without a plan.
         stopped: the start from the newest savepoint; raises ConnectorError while the job runs.
         stored: the offset in a savepoint.
+        reads: which source of the job it is the offset of; "": it has just one.
     """
 
     file: StartFile | None
     stopped: Callable[[], Start]
     stored: Callable[[str], RawOffset | None]
     committed: Callable[[], RawOffset | None]
+    reads: str = ""
 
     def read(self) -> RawOffset | None:
         """The offset from which the job would start."""
@@ -134,13 +146,24 @@ class StartStore:
                 todo="Write the statement with COMPILE PLAN to a file, start the job with EXECUTE PLAN, and name the file.",
             )
         start = self.stopped()
+        if start.offset is not None and start.reads != self.reads:
+            raise ConnectorError(
+                f"the position of {start.reads or 'the source'} was set, and the job was not started with it yet",
+                where=str(self.file.path),
+                todo="Start the job first: one source after the other is set.",
+            )
         if raw is None:
-            self.file.write(Start(start.at, replanned=start.replanned))
+            self.file.write(Start(start.at, replanned=start.replanned, reads=self.reads))
             return
         own = self.stored(start.savepoint) if start.savepoint else None
         fits = not start.replanned and own == dict(raw)
         self.file.write(
-            replace(start, offset=None if fits else dict(raw), same=not fits and _same_transactions(own, raw))
+            replace(
+                start,
+                offset=None if fits else dict(raw),
+                same=not fits and _same_transactions(own, raw),
+                reads="" if fits else self.reads,
+            )
         )
 
 

@@ -73,7 +73,8 @@ class Followed:
 
     `tables`: name → how Flink declares it. One table is one source of the job, so a job of several tables has several
     sources. `address`: where job and product go, if not to the server's own; `login`: their login there, if it is one.
-    `session`: more settings of the session in which the job is started.
+    `session`: more settings of the session in which the job is started. `printed`: tables that further sources of the job
+    print; then the pipeline is about the one source that fills a table.
     """
 
     server: MySqlServer
@@ -88,6 +89,7 @@ class Followed:
     address: tuple[str, int] | None = None
     login: User | None = None
     session: tuple[str, ...] = ()
+    printed: Mapping[str, Copied] = field(default_factory=dict)
     source: Any = field(init=False)
     connector: Any = field(init=False)
     base: Run = field(init=False)
@@ -102,6 +104,7 @@ class Followed:
             str(self.folder / "plan.json"),
             self.flink.savepoints.as_uri(),
             ("execution.checkpointing.interval=1s", *self.session),
+            f"{name}.{next(iter(self.tables))}" if self.printed else "",
         )
         login = self.login or server.cdc
         self.source = MySqlSource(MySqlEndpoint(*self.at, login.user, login.password))
@@ -154,7 +157,7 @@ class Followed:
         self.lake.reach()  # the first to open the catalog lets its readers go on beside a writer
         name, (host, port), login = self.database, self.at, self.login or self.server.debezium
         made, declared, inserts = [], [], []
-        for table, copied in self.tables.items():
+        for table, copied in {**self.tables, **self.printed}.items():
             source = {
                 "connector": "mysql-cdc",
                 "hostname": host,
@@ -173,7 +176,10 @@ class Followed:
                 "catalog-table": table,
                 **self.catalog(),
             }
-            made.append(f"CREATE TABLE lake.{name}.`{table}` {copied.declared} WITH ({UPSERT})")
+            if table in self.printed:
+                sink = {"connector": "print", "print-identifier": f"{name}_{table}"}
+            else:
+                made.append(f"CREATE TABLE lake.{name}.`{table}` {copied.declared} WITH ({UPSERT})")
             declared.append(f"CREATE TABLE `{table}` {copied.declared} WITH ({_options(source)})")
             declared.append(f"CREATE TABLE `to_{table}` {copied.declared} WITH ({_options(sink)})")
             inserts.append(f"INSERT INTO `to_{table}` SELECT * FROM `{table}`")
@@ -248,6 +254,11 @@ class Followed:
         run = replace(self.base, run_id=run_id, options=RunOptions(dry_run=True))
         repair(run, self.spark)
         return conclude(run)
+
+    def lines(self, table: str) -> list[str]:
+        """What the job printed for a table, in the order of writing: +I[1, a]"""
+        text = (self.flink.folder / "taskmanager.log").read_text(errors="replace")
+        return re.findall(rf"{self.database}_{table}> (\S+\[.*?\])", text)
 
     def versions(self, table: str) -> list[int]:
         """The versions that readers saw, oldest first."""

@@ -140,12 +140,14 @@ def compile_plan(flink: FlinkCluster, mysql: MySqlServer, name: str, path: Path,
     )
 
 
-def pipeline_run(name: str, mysql: MySqlServer, flink: FlinkCluster, plan: Path) -> Run:
+def pipeline_run(
+    name: str, mysql: MySqlServer, flink: FlinkCluster, plan: Path, *, table: str = "t", reads: str = ""
+) -> Run:
     """A run over the pipeline, as its commands make one; its state is in SQLite beside the plan."""
-    part = FlinkSettings("flink", "f", name, str(plan), f"file://{flink.savepoints}")
+    part = FlinkSettings("flink", "f", name, str(plan), f"file://{flink.savepoints}", reads=reads)
     pipeline = Pipeline(
-        name,
-        MySqlPart("mysql", "m", (f"{name}.t",)),
+        f"{name}_{table}",
+        MySqlPart("mysql", "m", (f"{name}.{table}",)),
         part,
         DirectSettings("direct"),
         NO_SINK,
@@ -157,6 +159,6 @@ def pipeline_run(name: str, mysql: MySqlServer, flink: FlinkCluster, plan: Path)
         FlinkConnector(part.at(FlinkEndpoint(flink.url, flink.gateway)), FlinkCodec()),
         DirectTransport(DirectEndpoint()),
         NoSinkClient(NoEndpoint()),
-        Control(store, name),
+        Control(store, pipeline.name),
     )
     return Run(pipeline, clients, "cli", str(plan.with_name("reports")))

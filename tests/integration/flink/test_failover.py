@@ -157,7 +157,7 @@ def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: Make, sessi
         assert source == sink == [(1, "second"), (2, "third"), (4, "new")]
         assert len(followed.base.clients.control.facts().servers) == 2
         assert pair.diagnosis().code == "HEALTHY"
-        # a comparison says what differs, and puts nothing right
+        # what a comparison finds is not put right by it, and a recovery does
         followed.spark.sql(f"DELETE FROM lake.{followed.database}.t WHERE id = 1")
         with pytest.raises(VerificationError, match="MISMATCH"):
             followed.compare("compared")

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.connectors.flink.checkpoint import existing, offsets_in, read_checkpoint
+from airflow_cdc.connectors.flink.checkpoint import existing, of_source, offsets_in, read_checkpoint
+from airflow_cdc.connectors.flink.operator_id import operator_id
 from airflow_cdc.core.errors import ConnectorError
 
 REAL = (Path(__file__).parents[3] / "data" / "flink-savepoint.bin").read_bytes()
@@ -32,6 +33,32 @@ def test_each_source_of_a_job_has_its_own() -> None:
     other = REAL.replace(b'"shop"."t"', b'"crm_"."u"').replace(b'"pos":"1196"', b'"pos":"2000"')
     offsets = offsets_in(REAL + other, "here")
     assert [(one.raw["pos"], one.tables[0]) for one in offsets] == [("1196", "shop.t"), ("2000", "crm_.u")]
+
+
+def test_the_offset_of_one_source_is_found_by_its_operator() -> None:
+    other = REAL.replace(operator_id("1_source"), operator_id("3_source")).replace(b'"pos":"1196"', b'"pos":"2000"')
+    both = REAL + other
+    offsets = offsets_in(both, "here")
+    found = {node: [one.raw["pos"] for one in of_source(both, offsets, (1, 3), node)] for node in (1, 3)}
+    assert found == {1: ["1196"], 3: ["2000"]}
+    # source 3 was replaced by 7: its state is still there, and is nobody's
+    assert [one.raw["pos"] for one in of_source(both, offsets, (1, 7), 1)] == ["1196"]
+    assert of_source(both, offsets, (1, 7), 7) == ()
+    # source 1 still copies its table: what follows is that of source 3
+    both = REAL.replace(b"binlog-split", b"shop.t:00000") + other
+    assert of_source(both, offsets_in(both, "here"), (1, 3), 1) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "id_"),
+    [
+        ("", "00000000000000000000000000000000"),
+        ("a", "897859f6655555855a890e51483ab5e6"),
+        ("a" * 33, "bdd433f476c32ee0019fde9dbb56e3ae"),
+    ],
+)
+def test_an_operators_id_is_the_hash_of_its_name(name: str, id_: str) -> None:
+    assert operator_id(name).hex() == id_
 
 
 def test_a_source_that_still_copies_its_tables_has_none() -> None:

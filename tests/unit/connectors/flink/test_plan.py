@@ -101,3 +101,42 @@ def test_operators_that_change_or_keep_rows_are_named(
 ) -> None:
     plan = write(tmp_path / "plan.json", *nodes)
     assert (plan.between, plan.keeps) == (between, keeps)
+
+
+def two(path: Path) -> Plan:
+    """Two tables, each copied to a sink of its own: 1 → 3, 2 → 4."""
+    nodes = (
+        *(source(n, {**OPTIONS, "database-name": "shop", "table-name": t}) for n, t in ((1, "orders"), (2, "items"))),
+        sink(),
+        {**sink(), "id": 4},
+    )
+    ends = [{"source": n, "target": n + 2} for n in (1, 2)]
+    path.write_text(json.dumps({"nodes": nodes, "edges": ends}))
+    return Plan.read(str(path))
+
+
+def test_of_two_sources_the_named_one_is_new_and_the_other_is_as_it_was(tmp_path: Path) -> None:
+    plan = two(tmp_path / "p")
+    new = plan.starting_at(OFFSET, "shop.items")
+    assert [(one["source"], one["target"]) for one in new.document["edges"]] == [(1, 3), (5, 4)]
+    assert [one["scan.startup.mode"] for one in new.sources] == ["timestamp", "specific-offset"]
+    alone = plan.starting_at(OFFSET, "shop.items", alone=True)
+    assert [(one["source"], one["target"]) for one in alone.document["edges"]] == [(1, 3), (5, 6)]
+    with pytest.raises(
+        ConnectorError, match=r"has 0 sources that read shop\.item; there are shop\.items, shop\.orders"
+    ):
+        plan.source("shop.item")
+
+
+def test_what_both_sources_fill_is_left_as_it_is(tmp_path: Path) -> None:
+    plan = two(tmp_path / "p")
+    plan.document["edges"].append({"source": 1, "target": 4})
+    alone = plan.starting_at(OFFSET, "shop.items", alone=True)
+    assert [one["id"] for one in alone.document["nodes"]] == [1, 5, 3, 4]
+
+
+def test_what_is_done_to_the_rows_of_another_source_is_its_own_affair(tmp_path: Path) -> None:
+    plan = two(tmp_path / "p")
+    plan.document["nodes"][2]["requireUpsertMaterialize"] = True
+    assert (plan.of("shop.orders").keeps, plan.of("shop.items").keeps) == (("upsert-materialize",), ())
+    assert [one["table-name"] for one in plan.of("shop.items").sources] == ["items"]

@@ -74,6 +74,7 @@ def test_the_endpoint_is_given_the_jobs_own_keys() -> None:
     endpoint = part.at(FlinkEndpoint("http://f:8081/"))
     assert (endpoint.url, endpoint.plan, endpoint.savepoints) == ("http://f:8081", "/plan.json", "file:///s")
     assert endpoint.session == ("a=b",)
+    assert replace(part, reads="shop.orders").at(endpoint).reads == "shop.orders"
 
 
 def test_nothing_in_between_has_no_topics_and_no_events() -> None:

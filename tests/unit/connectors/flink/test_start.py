@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,16 @@ def test_the_same_transactions_at_another_server_keep_the_state(tmp_path: Path, 
     file = StartFile(tmp_path / "p.start")
     StartStore(file, lambda: STOPPED, lambda _path: at("u:1-9", "100"), lambda: None).write(raw)
     assert file.read() == Start(1000, "file:/s/savepoint-1", raw, same=same)
+
+
+def test_one_source_after_the_other_is_set(tmp_path: Path) -> None:
+    """What was decided for one would be lost."""
+    one = store(tmp_path / "p.start")
+    own = replace(one, reads="shop.orders")
+    own.write(NEW)
+    assert StartFile(tmp_path / "p.start").read() == replace(STOPPED, offset=NEW, reads="shop.orders")
+    with pytest.raises(ConnectorError, match=r"the position of shop\.orders was set, and the job was not started"):
+        replace(one, reads="shop.items").write(NEW)
 
 
 def test_no_offset_is_a_start_without_any_state(tmp_path: Path) -> None:
