@@ -105,6 +105,9 @@ bench: setup ## how long the commands, the DAG parse and the page take, how late
 	$(BIN)/python -m tests.bench.in_flight --events $(or $(EVENTS),500000,5000000)
 	$(BIN)/python -m tests.bench.many_tables --tables $(or $(TABLES),100,2000)
 
+bench-hudi: setup ## what readers of a Hudi table see while it is published, what kills leave, who wins a contest → build/bench/hudi_publish.json
+	$(BIN)/python -m tests.bench.hudi_publish
+
 docs: setup ## build the documentation into build/site; a warning is an error
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/mkdocs build --strict --clean

@@ -54,7 +54,7 @@ OPTIONS: tuple[Option, ...] = (
         "path or URL",
         "Folder or object-storage URL (file, s3, gs, abfs) under which `<pipeline>/<run_id>/report.json` and its page are "
         "written. Workers write it, the API server and the commands read it: with more than one machine a URL, or a folder "
-        "that all of them mount.",
+        "that all of them mount. `s3://CONN_ID@bucket/…` is opened with that Airflow connection.",
         "s3://bucket/cdc-reports",
         unset="`cdc_reports` in Airflow's home folder",
     ),

@@ -128,9 +128,10 @@ def _connector(run: Run) -> Iterator[Check]:
     todo = (
         ""
         if beat > 0
-        else "Set heartbeat.interval.ms (10000 does): without it, the offset of a quiet table is not moved and will be purged."
+        else "Let the connector send heartbeats (heartbeat.interval.ms=10000, or as the page of its kind says):"
+        " without them, the offset of a quiet table is not moved and will be purged."
     )
-    yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"heartbeat.interval.ms={beat}", todo)
+    yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"every {beat} ms" if beat > 0 else "none", todo)
     yield _keep_alive(subject, capture.keep_alive_ms)
     todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if capture.healing else ""
     yield Check(subject, "self-healing", "bad" if capture.healing else "ok", ", ".join(capture.healing) or "none", todo)

@@ -236,7 +236,7 @@ def _watched(run: Run, observation: Observation, seconds: float) -> Observation:
 
 def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
     topics = [*(capture.topic_of(table) for table in run.pipeline.source.tables), capture.heartbeat_topic]
-    return run.clients.transport.end_offsets(topics)
+    return run.clients.transport.end_offsets([topic for topic in topics if topic])
 
 
 # ---- storing it --------------------------------------------------------------------------------

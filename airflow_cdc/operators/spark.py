@@ -133,14 +133,17 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
     def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
         """The driver's settings. They hold credentials, so only `private_settings` may write them."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
+        from airflow_cdc.hooks.report_folder import for_driver
 
+        reports = settings.report_dir(self.report_dir)
         return {
             "pipeline": pipeline.to_json(),
             "endpoints": resolve_endpoints(pipeline).to_json(pipeline),
             "run_id": self.run_id(context),
             "dag_id": context["ti"].dag_id,
             "try_number": context["ti"].try_number,
-            "report_dir": settings.report_dir(self.report_dir),
+            "report_dir": reports,
+            "report_env": for_driver(reports),
             "options": self.driver_options(context, pipeline),
         }
 

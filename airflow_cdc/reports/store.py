@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from airflow_cdc.core.errors import MALFORMED, CdcError
+from airflow_cdc.core.kind import Lazy
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.decisions.compare.row_diff import RowPair, rows_file
 from airflow_cdc.reports.stored import RunSummary, Silence, StoredObservation, with_run
@@ -27,6 +29,18 @@ READERS = 16
 TRIES = 3
 
 T = TypeVar("T")
+# by name: connections are Airflow's, which nothing here imports
+_BY_CONNECTION: Lazy[Callable[[str], tuple[Any, str]]] = Lazy("airflow_cdc.hooks.report_folder:opened")
+
+
+def connection_of(url: str) -> str:
+    """The connection that a URL names, as in `s3://CONN_ID@bucket/reports`; "": none.
+
+    Azure writes its container there, `abfs://container@account.dfs.core.windows.net/reports`: a host with dots.
+    """
+    parts = urlsplit(url)
+    name, _, host = parts.netloc.rpartition("@")
+    return "" if parts.scheme.startswith("abfs") and "." in host else name
 
 
 def safe(run_id: str) -> str:
@@ -44,6 +58,8 @@ class ReportStore:
     def _opened(self) -> tuple[Any, str]:
         import fsspec
 
+        if connection_of(self.root):
+            return _BY_CONNECTION.load()(self.root)
         files, path = fsspec.core.url_to_fs(self.root)
         return files, str(path).rstrip("/")
 
@@ -61,19 +77,26 @@ class ReportStore:
         except (OSError, ValueError) as error:
             raise self._failed("read", error, *parts) from error
 
-    def write(self, text: str, *parts: str) -> str:
+    def write(self, text: str | bytes, *parts: str) -> str:
         """Replace a file's content by `text` atomically, and return its location."""
+        content = text.encode() if isinstance(text, str) else text
         files, base = self._opened
         path = "/".join((base, *parts))
         try:
             files.makedirs(path.rpartition("/")[0], exist_ok=True)
             if "file" in (files.protocol if isinstance(files.protocol, tuple) else (files.protocol,)):
-                _replace(Path(path), text)
+                _replace(Path(path), content)
             else:
-                files.pipe_file(path, text.encode())
+                files.pipe_file(path, content)
         except (OSError, ValueError) as error:
             raise self._failed("write", error, *parts) from error
         return self.location(*parts)
+
+    def put(self, folder: Path) -> None:
+        """Copy a local folder's files here."""
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                self.write(path.read_bytes(), *path.relative_to(folder).parts)
 
     def _failed(self, verb: str, error: Exception, *parts: str) -> CdcError:
         return CdcError(
@@ -186,10 +209,10 @@ def _text(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
 
 
-def _replace(path: Path, text: str) -> None:
+def _replace(path: Path, content: bytes) -> None:
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)

@@ -6,10 +6,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import fsspec
-
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict
 from airflow_cdc.decisions.compare.canonical import not_compared
+from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.spark_apps.compare.expectations import Expected, Pinned, SuiteResult, run_suites
 from airflow_cdc.spark_apps.compare.scan import Outcome
 
@@ -36,8 +35,7 @@ def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, Su
         return {result.name: result for result in run_suites(checks, Path(folder))}
     with tempfile.TemporaryDirectory() as scratch:
         results = run_suites(checks, Path(scratch))
-        files = fsspec.filesystem(folder.split("://", 1)[0])
-        files.put(f"{scratch}/", f"{folder}/", recursive=True)
+        ReportStore(folder).put(Path(scratch))
     return {result.name: result for result in results}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -46,6 +47,8 @@ def read_run(settings: Mapping[str, Any]) -> Run:
         raise UsageError(
             f"the settings file lacks {', '.join(missing)}", where="--settings", todo="Let the operator write it."
         )
+    # in this process alone: a command line or spark-submit's environment would show it
+    os.environ |= settings.get("report_env") or {}
     return make_run(
         read_pipeline(settings["pipeline"]),
         Endpoints.from_json(settings["endpoints"]),

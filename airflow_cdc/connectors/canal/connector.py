@@ -13,6 +13,7 @@ from airflow_cdc.connectors.canal.capture import ADDRESS, GTID, STANDBY, CanalCa
 from airflow_cdc.connectors.canal.control import Commands
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import ZOOKEEPER, CanalEndpoint
+from airflow_cdc.connectors.canal.heartbeat import captured, interval_ms
 from airflow_cdc.connectors.canal.log import LogState, read_log
 from airflow_cdc.connectors.canal.properties import read_config
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, Cursors, CursorStore
@@ -114,6 +115,7 @@ class CanalConnector:
                 if one is not own and one.value
             ),
             address=config.get(ADDRESS, ""),
+            heartbeats=interval_ms(config) > 0,
             capture=capture,
             capture_fault=fault,
             stranger=codec.stranger(value) if value else "",
@@ -274,6 +276,6 @@ def _resolved(host: str) -> Iterator[str]:
 
 def _captured(config: Mapping[str, str]) -> tuple[CanalCapture | None, CdcError | None]:
     try:
-        return CanalCapture.from_config(config), None
+        return captured(config), None
     except CdcError as error:
         return None, error

@@ -87,7 +87,9 @@ class CursorCodec:
         except OffsetRejectedError as error:
             return StoredOffset(raw, key, fault=str(error))
         place, gtids = cursor.place, cursor.gtids if self.by_gtid else None
-        position = MySqlPosition(place.file, place.pos, gtids, cursor.server_id, by_file=gtids is None)
+        position = MySqlPosition(
+            place.file, place.pos, gtids, cursor.server_id, by_file=gtids is None, at_last_read=True
+        )
         written = None if cursor.timestamp is None else cursor.timestamp // 1000
         progress = f"{cursor.address} {place} {cursor.gtids or ''}"
         return StoredOffset(raw, key, position, place=str(place), written=written, progress=progress)

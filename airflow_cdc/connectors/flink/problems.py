@@ -16,10 +16,12 @@ from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
     STATUS,
     evidence,
+    offset_evidence,
     server_evidence,
     state_evidence,
 )
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, NEXT_FILE, TRANSLATE
+from airflow_cdc.sources.mysql.binlog_problems import known_servers
 from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.position import MySqlPosition
 
@@ -102,6 +104,21 @@ def skips_itself(case: AnyCase) -> Evidence | None:
     return evidence(case, _CONFIG, {f"setting {n}": one for n, one in enumerate(healing, 1)}) if healing else None
 
 
+def went_on_elsewhere(case: AnyCase) -> Evidence | None:
+    """The job runs, at a server that it was never seen reading: it went on there by itself, whatever that server had.
+
+    Flink CDC compares sets only when it starts, and its stored set is the new server's own within seconds.
+    """
+    pair, facts = case.both_of_one_server, _facts(case)
+    if pair is None or facts is None or not case.streams or not case.seen.pipeline.written_by_connector:
+        return None
+    source, known = pair[0], known_servers(case.seen)
+    if not isinstance(source, MySqlFacts) or not known or source.server_uuid in known:
+        return None
+    shown = {"server_uuid now": source.server_uuid, "server_uuid before": ", ".join(sorted(known))}
+    return {**server_evidence(case, shown), **offset_evidence(case), **state_evidence(case)}
+
+
 def restart_evidence(case: AnyCase) -> Evidence:
     """How Flink goes on with a job that fails: it says RESTARTING or RUNNING, not FAILED, until its strategy gives up."""
     facts = _facts(case)
@@ -169,6 +186,13 @@ PROBLEMS = (
     ),
     Problem(
         "OFFSET_AMBIGUOUS", 41, "Several running jobs have this name, each with a position of its own.", several_jobs
+    ),
+    Problem(
+        "SOURCE_FAILED_OVER",
+        51,
+        "Another server took over and the job went on there by itself: whether it had all that was read is not known.",
+        went_on_elsewhere,
+        (TRANSLATE, FULL),
     ),
     *CONNECTOR_STATES,
     Problem("CONNECTOR_MISCONFIGURED", 67, "No source of the job reads a table of this pipeline.", tables_not_read),

@@ -34,7 +34,7 @@ from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts,
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
-from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
+from airflow_cdc.sources.mysql.position import BinlogPosition, at_last_read, mysql_position
 from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.replica import MySqlReplication, start_of_file_after
@@ -164,8 +164,10 @@ class BinlogSource(Generic[F]):
             needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
             return replace(
                 facts,
-                at_offset=None if place is None else inspect_position(session, place, files),
-                retention=retention(session, self.endpoint, place.file if place else "", files),
+                at_offset=None
+                if place is None
+                else inspect_position(session, place, files, last_read=at_last_read(position)),
+                retention=retention(session, self.endpoint, facts.needed_file(position), files),
                 cascades=unlogged_cascades(session, tables),
                 replicas_seen=seen_replicas(session),
                 missing_privileges=tuple(f"{need.privilege} on {need.on}" for need in needs if need.required),
@@ -218,10 +220,9 @@ class BinlogSource(Generic[F]):
 
     def forecast(self, position: Position) -> tuple[Forecast, Retention]:
         """How long the file of a stored position stays on the server. Raises SourceError, also if the file is gone."""
-        place = place_in_binlog(position)
-        file = place.file if place else ""
         with self.session() as session:
-            files = list_binlog_files(session)
+            facts = self._facts(session)
+            file, files = facts.needed_file(position), facts.binlog_files
             kept_log = retention(session, self.endpoint, file, files)
             size = max_file_size(session)
         if file not in {one.name for one in files}:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.forecast import Margin, PurgeForecast, purge_forecast
@@ -42,12 +42,14 @@ class EventAtPosition:
         events: types of the next few events; () at the end of the file.
         said: the server's message if it could not read an event there, else "".
         transaction: the GTID of the transaction whose first statement begins there, as MySQL writes it; "" if none does.
+        first_read: the first of the events was read already.
     """
 
     place: EventBoundary
     events: tuple[str, ...] = ()
     said: str = ""
     transaction: str = ""
+    first_read: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", tuple(self.events))
@@ -56,7 +58,8 @@ class EventAtPosition:
     def read_to_the_end(self) -> bool:
         """True if no further transaction follows in this file."""
         passing = {"format_desc", "previous_gtids", "gtid_list", "binlog_checkpoint", "rotate", "stop"}
-        return self.place is EventBoundary.BOUNDARY and all(event.lower() in passing for event in self.events)
+        unread = self.events[self.first_read :]
+        return self.place is EventBoundary.BOUNDARY and all(event.lower() in passing for event in unread)
 
 
 @runtime_checkable
@@ -166,6 +169,11 @@ class BinlogFacts(SourceFacts):
         `known`: servers that the pipeline has been read from.
         """
 
+    def needed_file(self, position: Any) -> str:
+        """The file at which a connector at this position reads on; "" if none is known. Raises PositionError."""
+        place = place_in_binlog(position)
+        return place.file if place else ""
+
     def margin(self, position: InBinlog) -> Margin | None:
         place, sizes = position.place, self.sizes
         if not sizes or not self.current.comparable(place):
@@ -180,9 +188,10 @@ class BinlogFacts(SourceFacts):
         return Margin(min(before + place.pos, total), total)
 
     def purge_forecast(self, position: InBinlog) -> PurgeForecast | None:
-        if self.retention is None or position.file not in self.sizes:
+        file = self.needed_file(position)
+        if self.retention is None or file not in self.sizes:
             return None
-        look, newest = self.at_offset, position.file == self.newest_file
+        look, newest = self.at_offset, file == self.newest_file
         # by GTID, a file that was read to its end is no longer needed; by file name it still is
         done = self.by_gtid(position) and not newest and look is not None and look.read_to_the_end
         return purge_forecast(self.retention, in_newest_file=newest or done)
@@ -222,6 +231,22 @@ class MySqlFacts(BinlogFacts):
         if not self.by_gtid(position):
             return True
         return self.server_uuid in known and may_be_on(position, self.server_id)
+
+    def needed_file(self, position: Any) -> str:
+        """See BinlogFacts. By GTID nothing of a file is needed that was read, also where the connector still names it."""
+        named = BinlogFacts.needed_file(self, position)
+        if position is None or not self.by_gtid(position) or self.lacks_purged(position) or not self.binlog_files:
+            return named
+        if self.read_all(position):
+            return self.newest_file
+        return named if named in self.sizes else self.binlog_files[0].name
+
+    def margin(self, position: InBinlog) -> Margin | None:
+        own = mysql_position(cast("Position", position))
+        if self.sizes and self.by_gtid(own) and self.read_all(own):
+            total = sum(self.sizes.values())
+            return Margin(total, total)
+        return BinlogFacts.margin(self, position)
 
     def read_all(self, position: MySqlPosition) -> bool:
         if self.gtid_mode == "ON" and not position.by_file:

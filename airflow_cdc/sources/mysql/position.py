@@ -84,7 +84,8 @@ class MySqlPosition:
 
     On a GTID server `gtids` is the full set and alone counts (INV 7). Elsewhere it is None; file and position count.
     `server_id` is the server whose files these are; None if it is not known, as right after a snapshot. If only the set
-    is known, `file` is "". `by_file`: the reader asks by file and position even on a GTID server.
+    is known, `file` is "". `by_file`: the reader asks by file and position even on a GTID server. `at_last_read`: the last event that
+    was read begins there, and not the next one.
     """
 
     file: str
@@ -92,6 +93,7 @@ class MySqlPosition:
     gtids: GtidSet | None = None
     server_id: int | None = field(default=None, compare=False)
     by_file: bool = field(default=False, compare=False)
+    at_last_read: bool = field(default=False, compare=False)
 
     kind: ClassVar[str] = "mysql"
 
@@ -148,6 +150,11 @@ def mysql_position(position: Position) -> MySqlPosition:
     if not isinstance(position, MySqlPosition):
         raise PositionError(f"{position} is a position of a {position.kind} source, not of MySQL")
     return position
+
+
+def at_last_read(position: Position | None) -> bool:
+    """Whether the place of a position is where the last event begins that was read."""
+    return isinstance(position, MySqlPosition) and position.at_last_read
 
 
 def read_position(value: JsonObject) -> MySqlPosition:

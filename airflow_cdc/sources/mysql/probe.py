@@ -24,6 +24,8 @@ from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
 
 _LOOK_EVENTS: Final = 3
+# what ends a transaction, and a statement. A place that we wrote ourselves is where a GTID's event begins.
+_LAST_READ: Final = (("Xid",), ("Query",))
 # from MySQL 5.7 without checksums to 9.x with a tag of 32 characters
 _GTID_EVENT_SIZES: Final = range(61, 200)
 _GTID_NEXT: Final = re.compile(r"GTID_NEXT\s*=\s*'([^']+:\d+)'")
@@ -37,8 +39,13 @@ _DAY_S: Final = 86400
 _HOUR_S: Final = 3600
 
 
-def inspect_position(session: Session, position: BinlogPosition, files: Sequence[BinlogFile]) -> EventAtPosition | None:
-    """What the log holds at a position. None: the file is gone or ends before it, or the user may not read it."""
+def inspect_position(
+    session: Session, position: BinlogPosition, files: Sequence[BinlogFile], *, last_read: bool = False
+) -> EventAtPosition | None:
+    """What the log holds at a position. None: the file is gone or ends before it, or the user may not read it.
+
+    `last_read`: the last event that was read begins there.
+    """
     sizes = {file.name: file.size for file in files}
     if position.file not in sizes or position.pos > sizes[position.file]:
         return None
@@ -50,7 +57,8 @@ def inspect_position(session: Session, position: BinlogPosition, files: Sequence
     place = EventBoundary.INSIDE if error else _place(position, sizes[position.file], events, after)
     types = tuple(str(event["Event_type"]) for event in events)
     begins = place is EventBoundary.BOUNDARY and types[:1] == ("Query",)
-    return EventAtPosition(place, types, error, _gtid_before(session, position) if begins else "")
+    gtid = _gtid_before(session, position) if begins and not last_read else ""
+    return EventAtPosition(place, types, error, gtid, first_read=last_read and types[:1] in _LAST_READ)
 
 
 def _gtid_before(session: Session, position: BinlogPosition) -> str:

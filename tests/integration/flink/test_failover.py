@@ -21,16 +21,22 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.flink import FlinkCluster
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings, User
-from stack.process import end
+from stack.process import end, wait_until
 from tests.diagnosing import diagnose
 from tests.faults.proxy import Proxy
 from tests.integration.flink.recovered import Copied, Followed
+from tests.integration.flink.support import WAIT_S
 from tests.integration.replicated import follows, gtids, replicate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GIVES_UP = ("restart-strategy.type=none",)
+AT_ONCE = (
+    "restart-strategy.type=fixed-delay",
+    "restart-strategy.fixed-delay.attempts=1000",
+    "restart-strategy.fixed-delay.delay=1s",
+)
 
 
 class Moved:
@@ -161,3 +167,19 @@ def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: Make, sessi
         followed.spark.sql(f"DELETE FROM lake.{followed.database}.t WHERE id = 1")
         with pytest.raises(VerificationError, match="MISMATCH"):
             followed.compare("compared")
+
+
+@pytest.mark.slow
+def test_a_job_that_went_on_by_itself_at_another_server_is_seen_and_its_tables_are_compared(moved: Make) -> None:
+    """Flink tries again until the replica is promoted, and reads on there; nothing it says shows that."""
+    with moved(AT_ONCE) as pair:
+        followed = pair.followed
+        follows(pair.replica, pair.source)
+        pair.promote()
+        pair.replica.execute(f"UPDATE {followed.database}.t SET v = 'there' WHERE id = 2")
+        wait_until(lambda: pair.goes_on() or None, timeout=WAIT_S, what="the job to go on")
+        assert pair.diagnosis().code == "SOURCE_FAILED_OVER"
+        decision = followed.move("failover")
+        assert decision["plan"]["strategy"] == "translate_gtid"
+        assert pair.rows()[0] == pair.rows()[1] == [(1, "first"), (2, "there"), (3, "first")]
+        assert pair.diagnosis().code == "HEALTHY"

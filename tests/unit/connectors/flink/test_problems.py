@@ -10,9 +10,10 @@ from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.problems import RULES
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.observation import TaskState
+from airflow_cdc.core.observation import SinkFacts, TaskState
 from airflow_cdc.core.problem import Evidence
-from tests.unit.builders import SOURCE, UUID, seen
+from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from tests.unit.builders import CONTROL, PIPELINE, SOURCE, UUID, seen
 
 ADDRESS = "db:3306"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -103,3 +104,22 @@ def test_only_a_job_that_copies_one_table_is_recovered() -> None:
     assert "which is not one of the pipeline's tables" in blocked(capture=capture("orders|customers"))[0]
     assert "more to the rows than to copy them: join" in blocked(capture=capture("orders", "join"))[0]
     assert "2 sources of MySQL's log" in blocked(capture=capture("orders"), sources=2)[0]
+
+
+def test_a_job_that_runs_at_a_server_that_it_was_never_seen_reading() -> None:
+    sink = IcebergSettings("iceberg", "shop", "lake", writer="connector")
+
+    def told(known: tuple[str, ...], **more: Any) -> Evidence | None:
+        made = replace(
+            seen(connector=facts(**more), source=replace(SOURCE, address=ADDRESS)),
+            pipeline=replace(PIPELINE, sink=sink),
+            control=replace(CONTROL, servers=known),
+            sink=SinkFacts({}),
+        )
+        return next(row for row in RULES.problems if row.rank == 51).holds(RULES.case(made))
+
+    assert told((UUID,)) is None
+    assert told(()) is None  # nothing was noted yet
+    assert (told((OTHER,)) or {})["server_uuid before"].startswith(OTHER)
+    assert told((OTHER,), tasks=(TaskState(0, "FAILED", "x"),)) is None  # the server's own row judges it
+    assert told((OTHER,), address="elsewhere:3306") is None

@@ -1,0 +1,28 @@
+"""Whether Canal writes to its source by itself, by its settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_cdc.connectors.canal.config_rules import RULES
+from airflow_cdc.connectors.canal.heartbeat import ENABLED, SQL, interval_ms
+from tests.unit.connectors.canal.settings import FOLLOWED
+
+WRITES = {ENABLED: "true", SQL: "insert into retl.xdual values(1,now()) on duplicate key update x=now()"}
+
+
+@pytest.mark.parametrize(
+    ("more", "milliseconds"),
+    [
+        ({}, 0),
+        (WRITES, 3000),
+        ({**WRITES, "canal.instance.detecting.interval.time": "10"}, 10_000),
+        ({**WRITES, ENABLED: "false"}, 0),
+        ({**WRITES, SQL: " SELECT 1"}, 0),  # as in the file that Canal comes with
+        ({**WRITES, SQL: "show status"}, 0),
+        ({ENABLED: "true"}, 0),
+    ],
+)
+def test_only_a_statement_that_writes_counts(more: dict[str, str], milliseconds: int) -> None:
+    assert interval_ms({**FOLLOWED, **more}) == milliseconds
+    assert RULES.capture({**FOLLOWED, **more}).heartbeat_ms == milliseconds
