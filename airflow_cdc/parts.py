@@ -15,6 +15,7 @@ from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, 
 
 if TYPE_CHECKING:
     from airflow_cdc.control.control import Control
+    from airflow_cdc.core.offset import OffsetCodec
 
 _WINGS = {"source": "sources", "connector": "connectors", "transport": "transports", "sink": "sinks"}
 _CONTROL = "control"
@@ -111,14 +112,21 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
             f"offsets of a {pipeline.source.kind} source cannot be read",
             where=f"pipeline {pipeline.name}, key source.kind",
         )
+    transport = TRANSPORTS[pipeline.transport.kind].client.load()(endpoints.transport)
     return Parts(
         source=source(endpoints.source),
-        connector=CONNECTORS[pipeline.connector.kind].client.load()(endpoints.connector, codec.load()()),
-        transport=TRANSPORTS[pipeline.transport.kind].client.load()(endpoints.transport),
+        connector=_connector(pipeline, endpoints, codec.load()(), transport),
+        transport=transport,
         sink=sink,
         control=Control(_control_store(pipeline, endpoints, sink), pipeline.name),
         replicas={conn_id: source(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
     )
+
+
+def _connector(pipeline: Pipeline, endpoints: Endpoints, codec: OffsetCodec, transport: Transport) -> Connector:
+    kind = CONNECTORS[pipeline.connector.kind]
+    made: Connector = kind.client.load()(endpoints.connector, codec)
+    return kind.over_topics.load()(made, pipeline, transport) if kind.over_topics else made
 
 
 def _control_store(pipeline: Pipeline, endpoints: Endpoints, sink: object) -> ControlStore:

@@ -74,6 +74,7 @@ class ConnectWorker:
     folder: str
     child: Child
     java: tuple[str, ...] = QUICK
+    release: str = "kafka"
 
     def call(self, method: str, path: str, body: Any = None, *, timeout: float = 90.0) -> Any:
         """One REST call; the decoded answer or None. Any status of 400 and above is a StackError."""
@@ -97,13 +98,15 @@ def start_connect(
     jaas: Path | None = None,
     plugins: Sequence[str] = ("debezium",),
     java: tuple[str, ...] = QUICK,
+    release: str = "kafka",
+    name: str = "connect",
 ) -> ConnectWorker:
-    """Start a worker under `base/connect`; returns without waiting: see `wait_ready`. `plugins`: keys of PLUGINS.
+    """Start a worker under `base/name`; returns without waiting: see `wait_ready`. `plugins`: keys of PLUGINS.
 
     `more` are settings of its own, such as those of an https listener; `jaas` says who may log in, and asks for logins.
-    `java`: options of its JVM, QUICK or AS_SHIPPED.
+    `java`: options of its JVM, QUICK or AS_SHIPPED. `release`: the set of jars that it is made of, `connect-old` or Kafka's own.
     """
-    folder = base / "connect"
+    folder = base / name
     folder.mkdir(parents=True, exist_ok=True)
     settings, scheme = dict(more or {}), "https" if more and _KEYSTORE in more else "http"
     port = free_port()
@@ -112,8 +115,8 @@ def start_connect(
     config.touch(mode=0o600)
     config.write_text(properties({**_properties(bootstrap, plugins), **own}))
     write_log_config(folder)
-    worker = ConnectWorker(f"{scheme}://{HOST}:{port}", bootstrap, str(folder), Child("connect", -1, -1, ""), java)
-    return _launch(worker, logs / "connect.log", keep=keep, jaas=jaas)
+    worker = ConnectWorker(f"{scheme}://{HOST}:{port}", bootstrap, str(folder), Child(name, -1, -1, ""), java, release)
+    return _launch(worker, logs / f"{name}.log", keep=keep, jaas=jaas)
 
 
 def restart_connect(worker: ConnectWorker, *, keep: bool = False) -> ConnectWorker:
@@ -161,7 +164,7 @@ def _properties(bootstrap: str, plugins: Sequence[str]) -> dict[str, str]:
 
 def _launch(worker: ConnectWorker, log: Path, *, keep: bool, jaas: Path | None = None) -> ConnectWorker:
     folder = Path(worker.folder)
-    class_path, env = fetch.classpath("kafka"), dict(os.environ)
+    class_path, env = fetch.classpath(worker.release), dict(os.environ)
     if jaas is not None:
         class_path = os.pathsep.join((class_path, fetch.classpath("connect-auth")))
         env["JAVA_TOOL_OPTIONS"] = f"-Djava.security.auth.login.config={jaas}"
@@ -172,4 +175,4 @@ def _launch(worker: ConnectWorker, log: Path, *, keep: bool, jaas: Path | None =
         "org.apache.kafka.connect.cli.ConnectDistributed",
         str(folder / "connect.properties"),
     )
-    return replace(worker, child=spawn("connect", argv, log=log, keep=keep, env=env))
+    return replace(worker, child=spawn(worker.child.name, argv, log=log, keep=keep, env=env))

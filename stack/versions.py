@@ -15,6 +15,8 @@ MARIADB: Final = frozenset(series for series in MYSQL_TESTED if series.startswit
 POSTGRES_DEFAULT: Final = "18"
 POSTGRES_TESTED: Final = {"15": "15.19.0", "17": "17.11.0", "18": "18.6.0"}
 KAFKA: Final = "4.3.1"
+# the last whose Connect neither stops a connector nor tells or changes its offsets by REST (those of 3.5 and 3.6 do)
+KAFKA_CONNECT_OLD: Final = "3.4.1"
 DEBEZIUM: Final = "3.6.1.Final"
 # the newest of its MariaDB connector that mirrors of Maven Central hold
 DEBEZIUM_MARIADB: Final = "3.5.0.Final"
@@ -75,6 +77,11 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.apache.kafka", "connect-runtime", KAFKA, deep=True),
         Wanted("org.apache.kafka", "connect-json", KAFKA, deep=True),
         # connect-runtime brings slf4j-api 1.7: a binding of 2.x stays silent
+        Wanted("org.slf4j", "slf4j-reload4j", "1.7.36", deep=True),
+    ),
+    "connect-old": (
+        Wanted("org.apache.kafka", "connect-runtime", KAFKA_CONNECT_OLD, deep=True),
+        Wanted("org.apache.kafka", "connect-json", KAFKA_CONNECT_OLD, deep=True),
         Wanted("org.slf4j", "slf4j-reload4j", "1.7.36", deep=True),
     ),
     # a REST interface with logins: for the workers of tests that ask for one

@@ -107,6 +107,7 @@ class ConnectorKind:
         reads: the kinds of source that it reads, by name.
         through: the kinds of transport that it writes to, by name.
         config_rules: what its configuration does to names, keys and values.
+        over_topics: called with (client, pipeline, transport's client): the client, or one that needs the transport, too.
     """
 
     name: str
@@ -118,6 +119,7 @@ class ConnectorKind:
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
     config_rules: Lazy[ConfigRules]
+    over_topics: Lazy[Any] | None = None
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     rules: LazyRules | None = None

@@ -13,3 +13,12 @@ class DebeziumSettings(ConnectorSpec):
     conn_id: str = key(
         "Airflow connection (`kafka_connect` or `http`) of Kafka Connect's REST interface.", form=CONNECTION
     )
+    offsets_topic: str = key(
+        "Only for a Kafka Connect before 3.6, which changes no offsets by REST: its `offset.storage.topic`, in the broker "
+        "of the transport. Such a connector is paused and restarted instead of stopped, and its offset is written to the topic.",
+        default="",
+    )
+    status_topic: str = key(
+        "Belongs to `offsets_topic`: the `status.storage.topic` of that Kafka Connect, where the restart is seen.",
+        default="",
+    )

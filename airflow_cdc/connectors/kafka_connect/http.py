@@ -28,12 +28,13 @@ _TODO: Final[dict[int, str]] = {
     401: "Check login and password, or the token, of the Connect connection.",
     403: "The user of the Connect connection may not do this.",
     404: "Check the connector's name; `GET /connectors` lists those that exist.",
-    405: "This Kafka Connect is too old for it (stop: 3.5, offsets: 3.6).",
+    405: "This Kafka Connect is too old for it (stop: 3.5, offsets: 3.6): name its topics in "
+    "pipelines.yaml, `connector.offsets_topic` and `connector.status_topic`.",
     409: "Connect keeps rebalancing; see the worker's log, and try again.",
 }
 _STARTING: Final = "It may still be starting: see the worker's log, and try again."
 _CHECK_URL: Final = "Check the URL of the connection, and that a Connect worker answers there."
-_SERVES_ALL: Final = (3, 6)
+SERVES_ALL: Final = (3, 6)
 _BROKEN: Final = (httpx.ConnectError, httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
@@ -161,7 +162,7 @@ class ConnectHttp:
     def _may_be_starting(self) -> bool:
         """Whether its version serves every request, or it does not tell its version yet: at first it serves nothing."""
         try:
-            return _release(self._once("GET", "", None, None, ())) >= _SERVES_ALL
+            return release_of(self._once("GET", "", None, None, ())) >= SERVES_ALL
         except ConnectTooOldError as error:
             return error.status == 404
 
@@ -195,7 +196,7 @@ class ConnectHttp:
         return self._client
 
 
-def _release(root: Any) -> tuple[int, ...]:
+def release_of(root: Any) -> tuple[int, ...]:
     """The first two numbers of the worker's version; () where it does not say."""
     match = re.match(r"(\d+)\.(\d+)", str(root.get("version", "")) if isinstance(root, dict) else "")
     return tuple(map(int, match.groups())) if match else ()
