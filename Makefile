@@ -117,12 +117,12 @@ reference: setup ## write the configuration reference and the schema of pipeline
 	$(BIN)/python -m airflow_cdc.config.schema > docs/reference/pipelines.schema.json
 
 wheel: setup ## build the wheel
-	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
+	$(BIN)/python -m build --wheel --no-isolation --outdir $(or $(DIST),build/dist) .
 
 release: setup ## the wheel, built twice to the same bytes by the pinned tools, its checksum and its bill of materials → build/dist
 	rm -rf build/dist build/again
-	$(BIN)/python -m build --wheel --no-isolation --outdir build/dist .
-	$(BIN)/python -m build --wheel --no-isolation --outdir build/again .
+	$(MAKE) wheel
+	$(MAKE) wheel DIST=build/again
 	diff -r build/dist build/again
 	$(BIN)/python -m stack sbom > build/dist/sbom.cdx.json
 	cd build/dist && sha256sum * > SHA256SUMS

@@ -188,13 +188,14 @@ def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | No
         return {**facts, "dry_run": True, **asked(run, [])}
     for outcome in outcomes:
         keep_rows(run, row_reader(run), spark, outcome)
-    done = [
-        RepairOutcome(table, RepairPlan.of(table, outcome.tally, outcome.sink_rows), report_of(outcome))
-        for outcome in outcomes
-        if (table := outcome.subject.table)
-    ]
+    done = [_left_as_it_is(outcome) for outcome in outcomes]
     verdict = overall(one.report.verdict for one in done)
     return {**tell(run, done, CHECK), "verdict": str(verdict), "dry_run": True, **asked(run, [])}
+
+
+def _left_as_it_is(outcome: Outcome) -> RepairOutcome:
+    table = outcome.subject.table
+    return RepairOutcome(table, RepairPlan.of(table, outcome.tally, outcome.sink_rows), report_of(outcome))
 
 
 def asked(run: Run, plans: Sequence[RepairPlan]) -> Facts:

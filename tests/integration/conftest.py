@@ -22,6 +22,7 @@ from stack.kafka import KafkaBroker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.rabbitmq import RabbitServer, start_rabbitmq
 from stack.versions import mariadb_series
+from tests.integration.certificates import Certificates, make_certificates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,12 @@ def stack_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of this session's stack (logs in `<stack_dir>/logs`)."""
     running = os.environ.get("CDC_TEST_STACK")
     return Path(running) if running else tmp_path_factory.mktemp("stack") / "s"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """An authority, a server's certificate by it, and a strange authority."""
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="session")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
-import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -23,68 +21,48 @@ from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, producer
 from stack import fetch, kafka
 from stack.process import end
+from tests.unit.http_server import Answer, Scripted, serving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CLIENT, SECRET, SCOPE, AUDIENCE = "cdc-client", "Se'cret-of\\ \"oauth", "cdc.read", "our-kafka"
+SECONDS = 300
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 SASL = "org.apache.kafka.common.security"
 
 
 @dataclass
 class TokenServer:
-    """What it was asked for; it issues tokens that are good for `seconds`, signed by `key`."""
+    """It issues tokens that are good for five minutes, signed by `key`; `forms` is what it was asked for."""
 
-    url: str
-    asked: list[dict[str, list[str]]]
-    seconds: int = 300
+    http: Scripted
     key: rsa.RSAPrivateKey = KEY
 
-    def answer(self, who: str, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
-        self.asked.append(form)
-        if who != httpx.BasicAuth(CLIENT, SECRET)._auth_header:
-            return 401, {"error": "invalid_client", "error_description": f"wrong: {who}"}
-        now = int(time.time())
-        claims = {
-            "sub": CLIENT,
-            "iat": now,
-            "exp": now + self.seconds,
-            "aud": AUDIENCE,
-            "scope": form.get("scope", [""])[0],
-        }
-        return 200, {
-            "access_token": jwt.encode(claims, self.key, algorithm="RS256", headers={"kid": "one"}),
-            "expires_in": self.seconds,
-            "token_type": "Bearer",
-        }
+    @property
+    def url(self) -> str:
+        return f"{self.http.url}/token"
+
+    @property
+    def forms(self) -> list[dict[str, list[str]]]:
+        return [parse_qs(body) for _, _, body, _ in self.http.requests]
+
+    def answer(self, _method: str, _path: str, body: str) -> Answer:
+        *_, headers = self.http.requests[-1]
+        if headers["Authorization"] != "Basic " + b64encode(f"{CLIENT}:{SECRET}".encode()).decode():
+            return Answer(401, {"error": "invalid_client", "error_description": headers["Authorization"]})
+        now, scope = int(time.time()), parse_qs(body).get("scope", [""])[0]
+        claims = {"sub": CLIENT, "iat": now, "exp": now + SECONDS, "aud": AUDIENCE, "scope": scope}
+        token = jwt.encode(claims, self.key, algorithm="RS256", headers={"kid": "one"})
+        return Answer(200, {"access_token": token, "expires_in": SECONDS, "token_type": "Bearer"})
 
 
 @contextmanager
 def issuing() -> Iterator[TokenServer]:
-    server = TokenServer("", [])
-
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            """Stay silent."""
-
-        def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
-            status, body = server.answer(self.headers.get("Authorization", ""), form)
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.end_headers()
-            self.wfile.write(json.dumps(body).encode())
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        server.url = f"http://127.0.0.1:{http.server_port}/token"
-        thread = Thread(target=http.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            http.shutdown()
-            thread.join()
+    with serving() as http:
+        server = TokenServer(http)
+        http.respond = server.answer
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +118,10 @@ def test_a_topic_is_read_by_both_clients(broker: str, tokens: TokenServer, spark
         client.flush(20)
     state = KafkaTransport(given).topic_states(["t"])["t"]
     assert state.partitions == {0: (0, 1)}
-    by_python = len(tokens.asked)
+    by_python = len(tokens.forms)
     assert bytes(read_topics(spark, given, {"t": {0: (0, 1)}}).collect()[0]["value"]) == b"v"
-    assert len(tokens.asked) > by_python, "the JVM asks for tokens of its own"
-    assert {tuple(form["scope"]) for form in tokens.asked} == {(SCOPE,)}
+    assert len(tokens.forms) > by_python, "the JVM asks for tokens of its own"
+    assert {tuple(form["scope"]) for form in tokens.forms} == {(SCOPE,)}
     assert SECRET not in repr(given)
 
 

@@ -26,7 +26,7 @@ from stack import Stack, fetch, kafka
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings
 from stack.process import end
 from tests.integration.apply_support import Bench
-from tests.integration.certificates import Certificates, make_certificates
+from tests.integration.certificates import Certificates
 from tests.integration.rig import Rig
 from tests.integration.verify_support import make_scene, settings_for
 
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
 PASSWORD = "Pa55word-of-kafka"
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 # --- MySQL over TLS --------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from airflow_cdc.core.poll import NotYet, poll_until
 from stack import fetch
 from stack.connect import start_connect
 from stack.process import end
-from tests.integration.certificates import Certificates, make_certificates
+from tests.integration.certificates import Certificates
 
 PASSWORD = "Pa55word-of-connect"
 LOGINS = """
@@ -28,11 +28,6 @@ KafkaConnect {{
   org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule required file="{}";
 }};
 """
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

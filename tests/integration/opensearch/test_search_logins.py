@@ -27,7 +27,7 @@ from stack.opensearch import start_opensearch
 from stack.opensearch_security import Security
 from stack.process import end
 from tests.contract.stage_writer import SMALL, Scene, opened
-from tests.integration.certificates import Certificates, make_certificates
+from tests.integration.certificates import Certificates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,11 +45,6 @@ def documented() -> dict[str, Any]:
     section = PAGE.read_text().partition("\n## OpenSearch\n")[2]
     roles: dict[str, Any] = yaml.safe_load(section.partition("```yaml\n")[2].partition("```")[0])
     return roles
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")

@@ -18,18 +18,13 @@ from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from stack import Stack
 from stack.ports import HOST, free_ports
 from stack.rabbitmq import RabbitServer, start_rabbitmq
-from tests.integration.certificates import Certificates, make_certificates
+from tests.integration.certificates import Certificates
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PASSWORD = "Pa55word-of-rabbit"
 VHOST = "shop/eu"
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")
