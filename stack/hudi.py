@@ -24,6 +24,7 @@ from stack.errors import StackError, UnavailableError, log_tail
 from stack.versions import SPARK_OF_HUDI
 
 WORKER: Final = Path(__file__).with_name("hudi_files") / "spark_worker.py"
+CHECKOUT: Final = Path(__file__).resolve().parents[1]
 PIP_TIMEOUT_S: Final = 900.0
 END_TIMEOUT_S: Final = 30.0
 HEAP: Final = "1g"
@@ -45,6 +46,10 @@ class HudiSpark:
     def write(self, query: str, path: Path, options: Mapping[str, str], mode: str = "append") -> None:
         """Write the rows of a query to the table at `path`, by the data source's own options."""
         self._ask({"write": {"query": query, "path": str(path), "mode": mode, "options": dict(options)}})
+
+    def register_functions(self) -> None:
+        """Register the functions of the Spark applications, which this Spark's Python loads from this checkout."""
+        self._ask({"functions": True})
 
     def kill(self) -> None:
         """End Python and its JVM at once, as a crash would."""
@@ -126,9 +131,13 @@ def spark_conf(folder: Path) -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """This process's variables without those that lead to another Spark; the workers' Python is the session's own."""
+    """This process's variables without those that lead to another Spark; the workers' Python is the session's own.
+
+    Of this process's packages it has only those of the checkout.
+    """
     ours = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "PYTHON"))}
-    return {**ours, "PYSPARK_PYTHON": str(python()), "PYSPARK_DRIVER_PYTHON": str(python())}
+    own = {"PYSPARK_PYTHON": str(python()), "PYSPARK_DRIVER_PYTHON": str(python()), "PYTHONPATH": str(CHECKOUT)}
+    return {**ours, **own}
 
 
 def python() -> Path:

@@ -15,7 +15,7 @@ import json
 import math
 import sys
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow_cdc.core.errors import SchemaError
 
@@ -42,7 +42,7 @@ def register_functions(spark: SparkSession) -> None:
 
     # by value: executors then need pyarrow only, not this package
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    for name, function in _vectorised().items():
+    for name, function in _registrable().items():
         spark.udf.register(name, function)
 
 
@@ -183,28 +183,54 @@ def _each(function: Callable[..., str | None], *columns: pa.Array) -> pa.Array:
     return pa.array([None if row[0] is None else function(*row) for row in rows], pa.string())
 
 
-def _vectorised() -> dict[str, Any]:
-    # Spark infers the kind of function from the annotations; string annotations would not be resolved here.
+def _json_texts(texts: Any) -> Any:
+    return _each(_json_writer(), texts)
+
+
+def _bytes_texts(texts: Any, scales: Any) -> Any:
+    return _each(decimal_bytes, texts, scales)
+
+
+def _decimal_texts(texts: Any, scales: Any) -> Any:
+    return _each(decimal_plain, texts, scales)
+
+
+class _Function(NamedTuple):
+    """One session function: over one row's values, and over columns of them."""
+
+    row: Callable[..., str | None]
+    columns: Callable[..., Any]
+    arguments: tuple[str, ...]
+
+
+_FUNCTIONS: Final = {
+    "cdc_json_canonical": _Function(json_canonical, _json_texts, ("texts",)),
+    "cdc_decimal_bytes": _Function(decimal_bytes, _bytes_texts, ("texts", "scales")),
+    "cdc_decimal_plain": _Function(decimal_plain, _decimal_texts, ("texts", "scales")),
+}
+
+
+def _registrable() -> dict[str, Any]:
+    """The functions as this Spark takes them. Before 4.1 it calls Python over Arrow by way of pandas, which executors
+    need not have: there they are called row by row.
+    """
+    from pyspark.sql import functions
+
+    make = _vectorised if hasattr(functions, "arrow_udf") else _by_row
+    return {name: make(function) for name, function in _FUNCTIONS.items()}
+
+
+def _vectorised(function: _Function) -> Any:
     import pyarrow as pa
     from pyspark.sql.functions import arrow_udf
 
-    def _json(texts: Any) -> Any:
-        return _each(_json_writer(), texts)
+    # Spark infers the kind of function from the annotations; string annotations would not be resolved here
+    function.columns.__annotations__ = dict.fromkeys((*function.arguments, "return"), pa.Array)
+    return arrow_udf(function.columns, "string")
 
-    def _bytes(texts: Any, scales: Any) -> Any:
-        return _each(decimal_bytes, texts, scales)
 
-    def _decimal(texts: Any, scales: Any) -> Any:
-        return _each(decimal_plain, texts, scales)
+def _by_row(function: _Function) -> Any:
+    from pyspark.sql.functions import udf
 
-    functions = {
-        "cdc_json_canonical": (_json, "string", 1),
-        "cdc_decimal_bytes": (_bytes, "string", 2),
-        "cdc_decimal_plain": (_decimal, "string", 2),
-    }
-    by_name = {}
-    for name, (function, result, arguments) in functions.items():
-        names = list(function.__code__.co_varnames[:arguments])
-        function.__annotations__ = dict.fromkeys([*names, "return"], pa.Array)
-        by_name[name] = arrow_udf(function, result)
-    return by_name
+    row = function.row
+    return udf(lambda first, *others: None if first is None else row(first, *others), "string")

@@ -1,7 +1,8 @@
 """One Spark session that does what it is asked, a line of JSON at a time (run by the Python of Hudi's own Spark).
 
-A request on standard input is `{"sql": TEXT}` or `{"write": {"query": TEXT, "path": PATH, "mode": MODE, "options": {…}}}`;
-its answer on standard output is `{"rows": [[…]]}` or `{"error": TEXT}`. The session ends with its input.
+A request on standard input is `{"sql": TEXT}`, `{"functions": true}`, which registers the applications' own functions, or
+`{"write": {"query": TEXT, "path": PATH, "mode": MODE, "options": {…}}}`; its answer on standard output is `{"rows": [[…]]}`
+or `{"error": TEXT}`. The session ends with its input.
 """
 
 from __future__ import annotations
@@ -28,6 +29,11 @@ def do(spark: Any, request: dict[str, Any]) -> list[Any]:
     """Run one request; the rows that it returns."""
     if "sql" in request:
         return [list(row) for row in spark.sql(request["sql"]).collect()]
+    if "functions" in request:
+        from airflow_cdc.spark_apps.driver.functions import register_functions
+
+        register_functions(spark)
+        return []
     write = request["write"]
     writer = spark.sql(write["query"]).write.format("hudi").options(**write["options"])
     writer.mode(write["mode"]).save(write["path"])

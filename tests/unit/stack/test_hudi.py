@@ -12,6 +12,7 @@ import pytest
 from stack import hudi
 from stack.errors import UnavailableError
 from stack.versions import SPARK_OF_HUDI
+from tests.paths import ROOT
 
 
 class FakePip:
@@ -55,4 +56,5 @@ def test_nothing_leads_it_to_another_spark(pip: FakePip, monkeypatch: pytest.Mon
         monkeypatch.setenv(name, "/elsewhere")
     environment = hudi.environment()
     assert "/elsewhere" not in environment.values()
+    assert environment["PYTHONPATH"] == str(ROOT)
     assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == str(hudi.python())
