@@ -57,6 +57,9 @@ slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e -m 'not slow'
 
+celery: setup ## a recovery by Celery workers without a shared disk, on a Spark cluster and an object store; an executor and a worker are killed → build/celery.txt
+	$(BIN)/pytest tests/e2e/test_celery.py
+
 airflow-matrix: setup ## the wheel in an environment of each supported Airflow and Python (RECOVERY=1: one recovery each; VERSIONS="3.2.0-py3.11", PYTHONS=/folders/with/pythons) → build/airflow-matrix.json
 	$(BIN)/python -m tests.airflow_matrix $(VERSIONS) $(if $(RECOVERY),--recovery)
 

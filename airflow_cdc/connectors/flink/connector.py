@@ -9,9 +9,9 @@ from typing import Any, Final, NoReturn, Self
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.flink.checkpoint import SourceOffset, existing, read_checkpoint
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
-from airflow_cdc.connectors.flink.job import Checkpoints, Job, job_state
+from airflow_cdc.connectors.flink.job import FAILED, STOPPED, Checkpoints, Job, job_state
 from airflow_cdc.connectors.flink.offset import FlinkCodec
-from airflow_cdc.connectors.flink.plan import Plan
+from airflow_cdc.connectors.flink.plan import BY_YAML, YAML_BY_HAND, Plan
 from airflow_cdc.connectors.flink.rest import FlinkRest
 from airflow_cdc.connectors.flink.start import Start, StartFile, StartStore
 from airflow_cdc.connectors.no_topics import NoTopics
@@ -40,6 +40,7 @@ class FlinkFacts(ConnectorFacts):
         deleted_on_cancel: whether its stored state goes away when the job is cancelled.
         restarts: how often Flink restarted it, by its exceptions; strategy: how it restarts it.
         sources: how many sources of MySQL's log it has, each with a position of its own.
+        by_yaml: whether it was made from a pipeline YAML of Flink CDC.
     """
 
     jobs: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class FlinkFacts(ConnectorFacts):
     restarts: int = 0
     strategy: str = ""
     sources: int = 1
+    by_yaml: bool = False
 
 
 class FlinkConnector:
@@ -126,14 +128,19 @@ class FlinkConnector:
             restarts=job.restarts if job else 0,
             strategy=self._strategy(job),
             sources=max(1, len(stored)),
+            by_yaml=bool(job and job.by_yaml),
         )
 
     # ---- stop and start
 
     def stop(self, name: str, *, timeout: float = 60.0) -> None:
-        """Stop the job with a savepoint; one that fails is cancelled, and its last checkpoint takes the place of it."""
+        """Stop the job with a savepoint; one that fails is cancelled, and its last checkpoint takes the place of it.
+
+        One that Flink has given up is only noted as stopped: Flink goes on to call it FAILED.
+        """
         job = self._one_live(name)
         if job is None:
+            self._rest_from_now(name)
             return
         savepoint = ""
         if job.failure:
@@ -156,6 +163,7 @@ class FlinkConnector:
         """Start the job from what was decided for it, or from its newest savepoint or checkpoint."""
         if self._one_live(name) is not None:
             return
+        self._by_statement(name)
         plan, start = self._plan(), self._next(name)
         properties = {"pipeline.name": name, **dict(text.split("=", 1) for text in self.endpoint.session)}
         # without a state of rows nothing has to be kept, unless the offset is as old as the state: a sink's would commit
@@ -214,6 +222,7 @@ class FlinkConnector:
         def committed() -> RawOffset | None:
             return self.committed_offset(name, name)
 
+        self._by_statement(name)
         if self._file is not None:
             self._plan().source(self.endpoint.reads)  # raises unless it is there, and the only one
         return StartStore(self._file, lambda: self._stopped(name), stored, committed, self.endpoint.reads)
@@ -244,6 +253,12 @@ class FlinkConnector:
         )
 
     # ---- inside
+
+    def _by_statement(self, name: str) -> None:
+        """Raises ConnectorError for a job that was made from a pipeline YAML."""
+        job = self._job(name)
+        if job is not None and job.by_yaml:
+            raise ConnectorError(f"{BY_YAML}: it is neither started nor moved", where=self.where, todo=YAML_BY_HAND)
 
     def _plan(self) -> Plan:
         if not self.endpoint.plan:
@@ -293,7 +308,19 @@ class FlinkConnector:
                 where=self.where,
                 todo="Check connector.name; Flink forgets ended jobs when it is restarted, so start it by hand once.",
             )
+        if job is not None and job.status == FAILED and self._rests(job):
+            return ConnectorState(STOPPED)
         return job_state(job, moved=lambda: self._moved(job))
+
+    def _rests(self, job: Job) -> bool:
+        """Whether a job that ended was noted as stopped since."""
+        start = self._start()
+        return start is not None and not start.job and start.at >= job.ended
+
+    def _rest_from_now(self, name: str) -> None:
+        job = self._job(name)
+        if job is not None and job.status == FAILED and not self._rests(job):
+            self._note(replace(self._next(name), at=job.now))
 
     def _moved(self, job: Job | None) -> bool:
         """Whether the job stored another offset than the one from which it was restored."""
@@ -321,11 +348,15 @@ class FlinkConnector:
         return self._file.read() if self._file is not None else None
 
     def _last_stored(self, name: str) -> Job | None:
-        """The job that has not ended, else the one that ended last and left a state; not one that never began to run."""
+        """The job that has not ended, else the one that ended last and left a state; not one that never began to run.
+
+        One that we started without a state counts, too: it failed before it stored one.
+        """
         if live := self._live(name):
             return live[-1]
-        ended = (self._rest_job(job) for job in reversed(self._ids(name, ended=True)))
-        return next((job for job in ended if job.checkpoints.newest), None)
+        ended, start = (self._rest_job(job) for job in reversed(self._ids(name, ended=True))), self._start()
+        ours = start.job if start else ""
+        return next((job for job in ended if job.checkpoints.newest or job.id == ours), None)
 
     def _stored(self, name: str) -> tuple[SourceOffset, ...]:
         """The offset of each source, as the job stored it, or as it was decided for its next start; the least first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,6 +14,8 @@ STOPPED: Final = "STOPPED"
 FAILED: Final = "FAILED"
 _ENDED: Final = frozenset({"FINISHED", "CANCELED", FAILED})
 _FAILING: Final = frozenset({"RESTARTING", "FAILING", FAILED})
+# how Flink CDC names operators of a job that it makes from a pipeline YAML
+_BY_YAML: Final = re.compile(r"Flink CDC Event Source|\b(SchemaOperator|PrePartition|PostPartition)\b")
 _CALM_MS: Final = 60_000
 
 
@@ -79,6 +82,16 @@ class Job:
     def began(self) -> int:
         """When it was submitted."""
         return int(self.said["start-time"])
+
+    @property
+    def by_yaml(self) -> bool:
+        """Whether Flink CDC made it from a pipeline YAML, and not Flink from a statement."""
+        return any(_BY_YAML.search(str(vertex.get("name", ""))) for vertex in self.said.get("vertices", ()))
+
+    @property
+    def ended(self) -> int:
+        """When it ended; -1: it has not."""
+        return int(self.said["end-time"])
 
     @property
     def restarts(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,11 @@ from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
 
 SOURCE: Final = "mysql-cdc"
+BY_YAML: Final = (
+    "the job was made from a pipeline YAML of Flink CDC, whose operators all take their ids from one prefix, so no source"
+    " gets a new position while the others keep their state"
+)
+YAML_BY_HAND: Final = "Start it as you did before; to recover it from here, write it as a statement (COMPILE PLAN)."
 _STARTUP: Final = "scan.startup."
 _OFFSET: Final = "scan.startup.specific-offset."
 _MODE: Final = "specific-offset"
@@ -44,7 +50,7 @@ class Plan:
         except OSError as error:
             raise _unusable(path, f"cannot be read: {error.strerror}") from None
         except ValueError:
-            raise _unusable(path, "is not JSON") from None
+            raise _no_json(path) from None
         if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
             raise _unusable(path, "is no compiled plan: it has no nodes")
         return cls(path, document)
@@ -189,6 +195,14 @@ def _startup(offset: RawOffset) -> dict[str, str]:
     words = {"file": "file", "pos": "pos", "gtids": "gtid-set", "event": "skip-events", "row": "skip-rows"}
     given = {_OFFSET + word: str(offset[key]) for key, word in words.items() if offset.get(key) not in (None, "", "0")}
     return {f"{_STARTUP}mode": _MODE, f"{_OFFSET}pos": str(offset.get("pos", "0")), **given}
+
+
+def _no_json(path: str) -> ConnectorError:
+    """What is said of a file that is no compiled plan: a pipeline YAML of Flink CDC is named."""
+    keys = set(re.findall(r"^(source|sink) *:", Path(path).read_text(encoding="utf-8", errors="replace"), re.MULTILINE))
+    if keys == {"source", "sink"}:
+        return _unusable(path, f"is a pipeline YAML: {BY_YAML}", YAML_BY_HAND)
+    return _unusable(path, "is not JSON")
 
 
 def _unusable(path: str, why: str, todo: str = "") -> ConnectorError:

@@ -7,6 +7,7 @@ from typing import Final
 from airflow_cdc.connectors.flink.capture import FlinkCapture
 from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.error_texts import TEXTS
+from airflow_cdc.connectors.flink.plan import BY_YAML
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import SchemaFacts
 from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Blocker, Evidence, Problem, Rules
@@ -159,6 +160,12 @@ def no_copy(case: AnyCase) -> str:
     return f"the job's source reads {', '.join(merged)}, which is not one of the pipeline's tables" if merged else ""
 
 
+def by_yaml(case: AnyCase) -> str:
+    """A job whose source alone cannot be made new."""
+    facts = _facts(case)
+    return BY_YAML if facts and facts.by_yaml else ""
+
+
 def _not_built(why: str) -> Blocker:
     return lambda _case: f"the job writes its tables itself: {why}"
 
@@ -216,11 +223,11 @@ RULES = Rules(
     PROBLEMS,
     beside=(Beside(_FAILING, restart_evidence),),
     blockers={
-        FULL: (without_key, several_sources, no_copy),
+        FULL: (by_yaml, without_key, several_sources, no_copy),
         DIFF_REPAIR: (_not_built("the rows that differ are not put right by themselves"),),
         NEXT_FILE: (_not_built("what was cut from the log is not put right by itself"),),
         DETOUR: (_not_built("the job's options name one server, and are not changed from here"),),
-        TRANSLATE: (several_sources,),
+        TRANSLATE: (by_yaml, several_sources),
     },
     texts=TEXTS,
 )

@@ -61,6 +61,28 @@ class Moved:
         self.replica.execute("STOP SLAVE", "RESET SLAVE ALL")
         self.proxy.target = (self.replica.host, self.replica.port)
 
+    def lag(self) -> None:
+        """The replica stops to follow, and the job reads one more change than it has."""
+        self.replica.execute("STOP SLAVE")
+        self.source.execute(f"UPDATE {self.followed.database}.t SET v = 'lost' WHERE id = 1")
+        self.followed.wait_read()
+
+    def untouched(self) -> tuple[object, ...]:
+        """What a refusal has to leave as it is: the job, what its next start begins from, the sink and the recovery."""
+        followed, plan = self.followed, self.followed.folder / "plan.json"
+        state = followed.connector.state(followed.database)
+        files = [one.read_bytes() for one in (plan, plan.with_name("plan.json.start"))]
+        jobs = [job["jid"] for job in followed.flink.call("GET", "/jobs/overview")["jobs"]]
+        return state, files, jobs, followed.versions("t"), followed.base.clients.control.facts().recovery
+
+    def refused(self, strategy: str) -> str:
+        """Why the strategy is refused; nothing is stopped or written for that."""
+        before = self.untouched()
+        decision = decide(replace(self.followed.base, run_id=f"asked-{strategy}"), strategy)
+        assert decision["plan"]["refused"], decision
+        assert self.untouched() == before
+        return str(decision["plan"]["reason"])
+
     def goes_on(self) -> bool:
         """Whether the job has stored all that the replica has."""
         stored = self.followed.connector.facts(self.followed.database).offset
@@ -183,3 +205,25 @@ def test_a_job_that_went_on_by_itself_at_another_server_is_seen_and_its_tables_a
         assert decision["plan"]["strategy"] == "translate_gtid"
         assert pair.rows()[0] == pair.rows()[1] == [(1, "first"), (2, "there"), (3, "first")]
         assert pair.diagnosis().code == "HEALTHY"
+
+
+@pytest.mark.slow
+def test_a_promoted_replica_that_lags_is_refused_with_the_transaction_that_it_lacks(moved: Make) -> None:
+    """Flink would run there, and skip in silence what that server writes under numbers that the job has read."""
+    with moved(GIVES_UP) as pair:
+        followed = pair.followed
+        follows(pair.replica, pair.source)
+        pair.lag()
+        lacking = str(gtids(pair.source) - gtids(pair.replica))
+        pair.promote()
+        pair.replica.execute(f"INSERT INTO {followed.database}.t VALUES (4, 'new')")
+        diagnosis = pair.diagnosis()
+        assert diagnosis.code == "GTID_AHEAD", diagnosis
+        assert lacking in diagnosis.evidence["gtids will be skipped"]
+        assert f"translate_gtid: the server does not have {lacking}" in pair.refused("translate_gtid")
+        # what that server lost is taken out of the sink again by reading its table
+        done = followed.recover("recovery")
+        assert done["decision"]["plan"]["strategy"] == "full_snapshot"
+        assert f"Not translate_gtid: the server does not have {lacking}" in done["decision"]["plan"]["reason"]
+        assert done["verify"]["verdict"] == "MATCH"
+        assert pair.rows()[0] == pair.rows()[1] == [(1, "first"), (2, "first"), (3, "first"), (4, "new")]

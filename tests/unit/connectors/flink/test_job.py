@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -65,3 +66,16 @@ def test_the_newest_state_is_its_own_before_what_it_was_restored_from() -> None:
     both = {**own, "savepoint": {"id": 51, "external_path": "file:/s/savepoint-2"}}
     assert job("FINISHED", latest=both).checkpoints.newest == "file:/s/savepoint-2"
     assert job("RUNNING").checkpoints.newest == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "by_yaml"),
+    [
+        ("Source: Flink CDC Event Source: mysql -> PrePartition", True),
+        ("SchemaOperator -> Sink Writer: Iceberg", True),
+        ("Source: orders[1] -> IcebergStreamWriter", False),
+    ],
+)
+def test_a_job_from_a_pipeline_yaml_is_told_by_its_operators(name: str, *, by_yaml: bool) -> None:
+    one = job("RUNNING")
+    assert replace(one, said={**one.said, "vertices": [{"status": "RUNNING", "name": name}]}).by_yaml is by_yaml

@@ -75,7 +75,13 @@ def test_a_plan_with_two_sources_is_not_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "why"), [("{", "is not JSON"), ("[]", "is no compiled plan"), (None, "cannot be read")]
+    ("content", "why"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is no compiled plan"),
+        (None, "cannot be read"),
+        ("source:\n  type: mysql\n  password: hush-1\nsink:\n  type: iceberg\n", "is a pipeline YAML"),
+    ],
 )
 def test_what_is_no_plan_is_named_and_its_password_is_not(tmp_path: Path, content: str | None, why: str) -> None:
     path = tmp_path / "plan.json"
@@ -84,6 +90,7 @@ def test_what_is_no_plan_is_named_and_its_password_is_not(tmp_path: Path, conten
     with pytest.raises(ConnectorError, match=why) as error:
         Plan.read(str(path))
     assert error.value.where == str(path)
+    assert "hush-1" not in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -104,6 +104,7 @@ def test_only_a_job_that_copies_one_table_is_recovered() -> None:
     assert "which is not one of the pipeline's tables" in blocked(capture=capture("orders|customers"))[0]
     assert "more to the rows than to copy them: join" in blocked(capture=capture("orders", "join"))[0]
     assert "2 sources of MySQL's log" in blocked(capture=capture("orders"), sources=2)[0]
+    assert "from a pipeline YAML of Flink CDC" in blocked(capture=capture("orders"), by_yaml=True)[0]
 
 
 def test_a_job_that_runs_at_a_server_that_it_was_never_seen_reading() -> None:
