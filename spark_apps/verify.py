@@ -17,8 +17,6 @@ from importlib import import_module
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-import fsspec
-
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import DeadlineError, SinkError, VerificationError
@@ -35,6 +33,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
@@ -446,10 +445,8 @@ def keep(
         DATA_DOCS: f"{folder}/{DATA_DOCS}/index.html",
         "seconds": seconds,
     }
-    files = fsspec.filesystem(folder.split("://", 1)[0] if "://" in folder else "file")
-    files.makedirs(folder, exist_ok=True)
-    with files.open(f"{folder}/verify.json", "w") as out:
-        json.dump({**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}, out, indent=2)
+    kept = {**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}
+    ReportStore(folder).write(json.dumps(kept, indent=2), "verify.json")
     verified = {
         r.table: VerifiedTable.from_json(
             {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels.get(r.table, "")}

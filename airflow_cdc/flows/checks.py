@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import fsspec
-
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.report import RecoveryReport, TableReport, Verdict, overall
 from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, store, told_of
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
 
 # Verdict → the problem code in the report; see docs/problems.md.
@@ -77,12 +76,7 @@ def store_json(run: Run, name: str, value: Any) -> str:
 
 def store_text(run: Run, name: str, text: str) -> str:
     """Write a file beside the run's report (`name` may contain folders); returns where."""
-    location = f"{report_folder(run)}/{name}"
-    files = fsspec.filesystem(location.split("://", 1)[0] if "://" in location else "file")
-    files.makedirs(location.rpartition("/")[0], exist_ok=True)
-    with files.open(location, "w") as out:
-        out.write(text)
-    return location
+    return ReportStore(report_folder(run)).write(text, *name.split("/"))
 
 
 def conclude(run: Run) -> Facts:
