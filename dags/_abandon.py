@@ -25,7 +25,6 @@ def abandon_dag() -> DAG:
         start_date=START,
         catchup=False,
         is_paused_upon_creation=False,
-        default_args={"retries": 0},
         params={
             "pipeline": Param(
                 title="Pipeline",

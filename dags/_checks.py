@@ -87,7 +87,6 @@ def repair_dag() -> DAG:
         start_date=START,
         catchup=False,
         is_paused_upon_creation=False,
-        default_args={"retries": 0},
         params=repair_params(),
         tags=["cdc"],
         doc_md=REPAIR_DOC,

@@ -81,7 +81,7 @@ def recovery_dag() -> DAG:
         start_date=START,
         catchup=False,
         is_paused_upon_creation=False,
-        default_args={"retries": 0, **pipeline},
+        default_args=pipeline,
         params=recovery_params(registered_names()),
         tags=["cdc"],
         doc_md=RECOVERY_DOC,

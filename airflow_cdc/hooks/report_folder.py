@@ -13,6 +13,9 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.reports.store import connection_of
 
 SETTING: Final = "airflow.cfg [cdc] report_dir"
+# A task's process is given a database URL that names no database, and so is the driver that it starts: `import airflow`
+# fails there. This one is opened by nobody.
+NO_DATABASE: Final = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "sqlite://"}
 
 
 def opened(url: str) -> tuple[Any, str]:
@@ -36,7 +39,7 @@ def opened(url: str) -> tuple[Any, str]:
 def for_driver(url: str) -> dict[str, str]:
     """What a driver, which cannot ask Airflow, must find in its environment to open the URL. It holds a password."""
     name = connection_of(url)
-    return {f"AIRFLOW_CONN_{name.upper()}": _connection(url).get_uri()} if name else {}
+    return {f"AIRFLOW_CONN_{name.upper()}": _connection(url).get_uri(), **NO_DATABASE} if name else {}
 
 
 def _connection(url: str) -> Connection:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import create_autospec
@@ -22,6 +25,7 @@ from tests.unit.builders import HEALTHY, PIPELINE
 from tests.unit.core.test_report import REPORT
 from tests.unit.reports.test_stored import kept
 
+OF_A_TASK = "airflow-db-not-allowed:///"  # what Airflow's supervisor gives to the process of a task
 URL = f"s3://reports@{BUCKET}/cdc/reports"
 
 
@@ -73,14 +77,37 @@ def test_a_driver_opens_it_with_what_its_settings_file_holds(
     """It cannot ask Airflow; and the connection may be in Airflow's database only."""
     reports.write("{}", "shop", "of_the_task.json")
     told = for_driver(URL)
-    monkeypatch.setenv("AIRFLOW_CONN_REPORTS", "set by the driver alone")  # restored after the test
-    monkeypatch.delenv("AIRFLOW_CONN_REPORTS")
+    for name in told:
+        monkeypatch.setenv(name, "set by the driver alone")  # restored after the test
+        monkeypatch.delenv(name)
     settings = {"pipeline": PIPELINE.to_json(), "endpoints": {}, "run_id": "r", "report_dir": URL, "report_env": told}
     monkeypatch.setattr(Endpoints, "from_json", lambda _: None)
     made = create_autospec(make_run)
     monkeypatch.setattr(app, "make_run", made)
     app.read_run(settings)
     assert ReportStore(made.call_args.args[3]).read("shop", "of_the_task.json") == b"{}"
+
+
+def test_a_driver_opens_it_in_the_environment_that_a_task_leaves_it(reports: ReportStore) -> None:
+    """A process of its own: Airflow is imported there for the first time, with a task's database URL."""
+    reports.write("of the task", "shop", "x.txt")
+    script = (
+        "import os, sys, json; os.environ |= json.load(sys.stdin);"
+        "from airflow_cdc.reports.store import ReportStore;"
+        f"store = ReportStore({URL!r}); store.write('of the driver', 'shop', 'y.txt'); print(store.read('shop', 'x.txt'))"
+    )
+    own = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_CONN_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**own, "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": OF_A_TASK, "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor"},
+        input=json.dumps(for_driver(URL)),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip().splitlines()[-1:]) == (0, ["b'of the task'"]), done.stderr[-2000:]
+    assert reports.read("shop", "y.txt") == b"of the driver"
 
 
 def test_what_is_refused_is_one_error_without_a_secret(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from airflow_cdc.connectors.flink.operator_id import operator_id
+import mmh3
+
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
 
@@ -62,6 +63,11 @@ def existing(path: str) -> str:
     folder = _local(path)
     newest = _newest(folder)
     return path if newest == folder else newest.as_uri()
+
+
+def operator_id(name: str) -> bytes:
+    """The id under which Flink stores an operator's state: MurmurHash3 (128 bits, x64, seed 0) of the operator's own name."""
+    return mmh3.mmh3_x64_128_digest(name.encode())
 
 
 def offsets_in(metadata: bytes, where: str) -> tuple[SourceOffset, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -130,6 +131,20 @@ def test_shape_of_the_recovery(registry: Path) -> None:
     assert schedule(dag) is None
     # "all_skipped": where a plan is carried out, Airflow skips it without a process of its own
     assert {task.task_id for task in dag.tasks if task.trigger_rule == "all_skipped"} == AGAIN
+
+
+def test_what_airflow_tries_again_by_itself_a_recovery_does_too(registry: Path) -> None:
+    """`[core] default_task_retries`: a task whose worker was lost then goes on without a person."""
+    script = (
+        "from airflow_cdc.dags import _abandon, _checks, _recovery;"
+        "dags = (_recovery.recovery_dag(), _checks.repair_dag(), _abandon.abandon_dag());"
+        "print({task.task_id for dag in dags for task in dag.tasks if task.retries != 3})"
+    )
+    env = {**os.environ, "AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.strip().splitlines()[-1] == "set()"
 
 
 def test_form_of_the_recovery(registry: Path) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.connectors.flink.checkpoint import existing, of_source, offsets_in, read_checkpoint
-from airflow_cdc.connectors.flink.operator_id import operator_id
+from airflow_cdc.connectors.flink.checkpoint import existing, of_source, offsets_in, operator_id, read_checkpoint
 from airflow_cdc.core.errors import ConnectorError
 
 REAL = (Path(__file__).parents[3] / "data" / "flink-savepoint.bin").read_bytes()
