@@ -98,6 +98,7 @@ def ran(folder: Path, python: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_application_runs_in_the_other_environment(tmp_path: Path, lake: Lake) -> None:
     said = ran(tmp_path, other_python(tmp_path / "env", ROOT, OURS))
     done: list[Any] = [json.loads(line[5:]) for line in said.splitlines() if line.startswith("DONE ")]
