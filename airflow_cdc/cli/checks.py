@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from airflow_cdc.cli import trigger
-from airflow_cdc.cli.jars import jar_checks
+from airflow_cdc.cli.jars import jar_checks, other_spark
 from airflow_cdc.config import settings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
 from airflow_cdc.core.spark_jars import Need
-from airflow_cdc.kinds import SINKS
+from airflow_cdc.kinds import SINKS, jars_for
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, nightly_dag_id
 from airflow_cdc.reports.store import ReportStore
 
@@ -40,18 +40,36 @@ def airflow_checks(needs: Sequence[Need] | None) -> list[Check]:
 
 
 def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
-    """What one pipeline needs of this installation: its DAGs, and the jars of its catalog."""
+    """What one pipeline needs of this installation: its DAGs, the jars of its catalog, and its own Spark."""
     name = pipeline.name
     own = (apply_dag_id, nightly_dag_id) if pipeline.is_applied else ()
     dags = [_dag(name, dag_id(name), "warn") for dag_id in own]
+    needs = _catalog_needs(pipeline)
+    if pipeline.spark.python:
+        return [*dags, *_other_spark(pipeline, (*jars_for([pipeline]), *needs))]
+    return [*dags, *(jar_checks(name, needs) if needs else ())]
+
+
+def _catalog_needs(pipeline: Pipeline) -> Sequence[Need]:
     kind = SINKS[pipeline.sink.kind]
     if kind.jars_of is None or kind.hook is None:
-        return dags
+        return ()
     try:
-        needs = kind.jars_of.load()(kind.hook.load()(own_connection(pipeline.sink)).endpoint())
+        needs: Sequence[Need] = kind.jars_of.load()(kind.hook.load()(own_connection(pipeline.sink)).endpoint())
     except ConfigError:
-        return dags  # the check of the connections says it
-    return [*dags, *(jar_checks(name, needs) if needs else ())]
+        return ()  # the check of the connections says it
+    return needs
+
+
+def _other_spark(pipeline: Pipeline, needs: Sequence[Need]) -> Iterator[Check]:
+    """Whether drivers can run in the environment that `spark.python` names, with the pipeline's own jars."""
+    try:
+        place = other_spark(pipeline.spark.python, pipeline.spark.jars, f"pipeline {pipeline.name}")
+    except ConfigError as error:
+        yield Check(pipeline.name, "spark.python", "bad", error.what, error.todo)
+        return
+    yield Check(pipeline.name, "spark.python", "ok", f"Spark {place.version} of {pipeline.spark.python}")
+    yield from jar_checks(pipeline.name, needs, place)
 
 
 # ---- DAGs, slots ------------------------------------------------------------------------------------

@@ -72,7 +72,8 @@ def _needs(args: Namespace) -> Sequence[Need] | None:
     except CdcError:
         return ()
     mirrored = [pipeline for pipeline in pipelines if pipeline.has_sink]
-    return jars_for(mirrored) if mirrored else None
+    # another Spark has jars of its own
+    return jars_for(one for one in mirrored if not one.spark.python) if mirrored else None
 
 
 def _pipeline_checks(args: Namespace) -> Iterator[Check]:

@@ -7,25 +7,51 @@ import importlib.util
 import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_cdc.config import settings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.spark_jars import GivenJars, Need, SparkVersion, misfits, missing
+from airflow_cdc.operators.other_spark import ask
 
 
-def jar_checks(subject: str, needs: Sequence[Need]) -> list[Check]:
-    """Whether what spark-submit will be given, with Spark's own jars, holds `needs`."""
+@dataclass(frozen=True, slots=True)
+class SparkPlace:
+    """A Spark, and the jars and packages that drivers on it are given, comma-separated."""
+
+    version: str
+    home: str
+    jars: str | None
+    packages: str | None
+
+
+def our_spark() -> SparkPlace:
+    """The Spark of this environment, with what [cdc] names."""
+    version = importlib.metadata.version("pyspark")
+    return SparkPlace(version, _spark_home(), settings.spark_jars(), settings.spark_packages())
+
+
+def other_spark(python: str, jars: Sequence[str], where: str) -> SparkPlace:
+    """The Spark that a pipeline's `spark.python` leads to. Raises ConfigError if no driver can run there."""
+    other = ask(python, where)
+    return SparkPlace(other.version, other.home, ",".join(jars) or None, None)
+
+
+def jar_checks(subject: str, needs: Sequence[Need], place: SparkPlace | None = None) -> list[Check]:
+    """Whether what spark-submit will be given, with Spark's own jars, holds `needs`. `place` None: our Spark."""
+    place = place or our_spark()
     try:
-        jars = given_jars(settings.spark_conf(), needs)
+        jars = given_jars(settings.spark_conf(), needs, place)
     except ConfigError as error:
         return [Check(subject, "jars", "bad", str(error), error.todo)]
-    spark = SparkVersion(importlib.metadata.version("pyspark"))
+    spark = SparkVersion(place.version)
     absent = [f"{jar} does not exist here" for jar in jars.jars if "://" not in jar and not Path(jar).exists()]
     if wrong := [*absent, *misfits(jars, spark, needs)]:
         here = f"Spark {spark.minor}, Scala {spark.scala}"
-        return [Check(subject, "jars", "bad", fault, f"Use jars for {here}: see [cdc] spark_jars.") for fault in wrong]
+        todo = f"Use jars for {here}: see [cdc] spark_jars, and spark.jars of a pipeline with spark.python."
+        return [Check(subject, "jars", "bad", fault, todo) for fault in wrong]
     lacking = missing(jars, needs)
     if not lacking:
         return [Check(subject, "jars", "ok", ", ".join(need.artifact for need in needs))]
@@ -37,15 +63,15 @@ def _lacking(subject: str, need: Need, spark: SparkVersion) -> Check:
     return Check(subject, "jars", "bad", f"no {need.artifact}, which {need.why}", todo)
 
 
-def given_jars(conf: Mapping[str, str], needs: Iterable[Need]) -> GivenJars:
-    """All that [cdc], spark-defaults.conf and Spark's own folder of jars put on the class path."""
-    conf = {**_spark_defaults(), **conf}
-    named = _listed(settings.spark_jars(), conf.get("spark.jars"))
+def given_jars(conf: Mapping[str, str], needs: Iterable[Need], place: SparkPlace) -> GivenJars:
+    """All that the place, spark-defaults.conf and Spark's own folder of jars put on the class path."""
+    conf = {**_spark_defaults(place.home), **conf}
+    named = _listed(place.jars, conf.get("spark.jars"))
     on_path = [
         jar for part in conf.get("spark.driver.extraClassPath", "").split(":") if part for jar in _expanded(part)
     ]
-    own = _jars_in(Path(_spark_home()) / "jars")
-    packages = _listed(settings.spark_packages(), conf.get("spark.jars.packages"))
+    own = _jars_in(Path(place.home) / "jars")
+    packages = _listed(place.packages, conf.get("spark.jars.packages"))
     jars = tuple(jar.removeprefix("file://") for jar in (*named, *on_path))
     return GivenJars((*jars, *own), packages, _classes(jars, {need.entry for need in needs}))
 
@@ -69,9 +95,9 @@ def _spark_home() -> str:
     return os.environ.get("SPARK_HOME") or installed
 
 
-def _spark_defaults() -> dict[str, str]:
+def _spark_defaults(home: str) -> dict[str, str]:
     """The settings of spark-defaults.conf, which spark-submit reads by itself."""
-    path = Path(os.environ.get("SPARK_CONF_DIR") or f"{_spark_home()}/conf") / "spark-defaults.conf"
+    path = Path(os.environ.get("SPARK_CONF_DIR") or f"{home}/conf") / "spark-defaults.conf"
     lines = path.read_text().splitlines() if path.is_file() else []
     pairs = [
         line.replace("=", " ", 1).split(None, 1) for line in lines if line.strip() and not line.lstrip().startswith("#")

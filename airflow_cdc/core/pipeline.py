@@ -137,9 +137,26 @@ def sink_name(table: str) -> str:
 
 @settings
 class SparkSpec:
-    """The Airflow connection of the Spark cluster."""
+    """The Airflow connection of the Spark cluster, and the environment of the drivers."""
 
     conn_id: str = key("Airflow connection (`spark`) of the Spark master.", form=CONNECTION, default="spark_default")
+    python: str = key(
+        "Path of the Python of another environment: its Spark runs the drivers, in its environment. Only with a `local`"
+        " master. Without it: Airflow's own.",
+        default="",
+    )
+    jars: tuple[str, ...] = key(
+        "With `python`: paths of the jars for that Spark. `[cdc] spark_jars` and `spark_packages` are not used then.",
+        default=(),
+    )
+
+    def __post_init__(self) -> None:
+        if self.python and not self.python.startswith("/"):
+            raise ConfigError("is not an absolute path", where="python", todo="Write it like /opt/spark/bin/python.")
+        if self.jars and not self.python:
+            raise ConfigError(
+                "is only used with spark.python", where="jars", todo="Set [cdc] spark_jars, or name spark.python, too."
+            )
 
 
 @settings

@@ -32,6 +32,7 @@ from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.deadline import Deadline
 from airflow_cdc.operators.driver_settings import private_settings
+from airflow_cdc.operators.other_spark import OtherSpark, ask
 from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
@@ -110,8 +111,10 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
         master = self._preflight()
+        other = self._other_spark(pipeline, master)
         with private_settings(self._payload(pipeline, context)) as path:
-            self._aim(path, master)
+            self._aim(path, master, other)
+            self._name_jars(pipeline)
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
                 with metrics.timed_step(self.pipeline, self.task_id), deadline:
@@ -199,11 +202,26 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
                 todo="Install apache-airflow-providers-cncf-kubernetes on the workers.",
             ) from error
 
-    def _aim(self, path: Path, master: str) -> None:
+    def _other_spark(self, pipeline: Pipeline, master: str) -> OtherSpark | None:
+        """What `spark.python` leads to; None without it. Raises ConfigError if no driver can run there."""
+        from airflow_cdc.spark_apps.driver.session import is_local
+
+        if not pipeline.spark.python:
+            return None
+        where = f"pipeline {self.pipeline}"
+        if not is_local(master):
+            raise ConfigError(
+                f"spark.python works with a local master only, not with {master}",
+                where=where,
+                todo="Remove spark.python, or name a Spark connection whose host is local[N].",
+            )
+        return ask(pipeline.spark.python, where)
+
+    def _aim(self, path: Path, master: str, other: OtherSpark | None) -> None:
         """Point spark-submit at the launcher and the file; nothing here is secret."""
         from airflow_cdc.spark_apps.driver.session import is_local, python_of
 
-        self.application = str(Path(spark_main.__file__).resolve())
+        self.application = other.launcher if other else str(Path(spark_main.__file__).resolve())
         self.application_args = [self.app, "--settings", str(path)]
         self.conf = {
             "spark.redaction.regex": REDACTED,
@@ -212,15 +230,21 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             **settings.spark_conf(),
             **(self.conf or {}),
         }
-        self.jars = ",".join(filter(None, (settings.spark_jars(), self.jars))) or None
-        self.packages = ",".join(filter(None, (settings.spark_packages(), self.packages))) or None
         if _is_passed_on(master):
             self._spark_binary = self._spark_binary or self._own_binary()
         else:
             # with another interpreter, a driver would lack this environment's packages
-            python = python_of(local=is_local(master))
-            self.env_vars = {**python, "PATH": _path_with_spark(), **(self.env_vars or {})}
+            python = {**python_of(local=is_local(master)), "PATH": _path_with_spark()}
+            self.env_vars = {**(other.environment() if other else python), **(self.env_vars or {})}
         self._hook = None
+
+    def _name_jars(self, pipeline: Pipeline) -> None:
+        """The pipeline's own jars for another Spark, else those of [cdc]; each with the task's."""
+        another = bool(pipeline.spark.python)
+        jars = ",".join(pipeline.spark.jars) if another else settings.spark_jars()
+        packages = None if another else settings.spark_packages()
+        self.jars = ",".join(filter(None, (jars, self.jars))) or None
+        self.packages = ",".join(filter(None, (packages, self.packages))) or None
 
     def _own_binary(self) -> str | None:
         """The installed pyspark's spark-submit, which finds its jars by itself; None if the user's is to be taken."""

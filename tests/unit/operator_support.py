@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, cast
@@ -157,3 +158,26 @@ def fake_run(ledger: Ledger, reports: Path) -> Run:
     """A run of which only the control table and the report folder are used."""
     clients = cast("Any", type("Parts", (), {"control": ledger}))
     return Run(PIPELINE, clients, "manual__1", str(reports))
+
+
+def environment(folder: Path, package: str, pyspark: str | None) -> Path:
+    """A Python that finds this package in some version, and a pyspark or none."""
+    (folder / "airflow_cdc").mkdir(parents=True)
+    (folder / "airflow_cdc" / "__init__.py").write_text(f"__version__ = {package!r}\n")
+    (folder / "airflow_cdc" / "spark_main.py").touch()
+    if pyspark:
+        (folder / "pyspark.py").write_text(f"__version__ = {pyspark!r}\n")
+    python = folder / "bin" / "python"
+    python.parent.mkdir()
+    # -I leaves out PYTHONPATH; -S this environment's own packages
+    python.write_text(
+        f'#!/bin/sh\nshift 2\nexec {sys.executable} -I -S -c "import sys; sys.path.insert(0, \'{folder}\'); exec(sys.argv[1])" "$1"\n'
+    )
+    python.chmod(0o755)
+    return python
+
+
+def declared(registry: Path, python: object, more: str = "") -> None:
+    """Give the registry's pipeline the keys of another Spark."""
+    text = registry.read_text()
+    registry.write_text(text.replace("{conn_id: shop_spark}", f"{{conn_id: shop_spark, python: {python}{more}}}"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import airflow_cdc
 from airflow_cdc.cli import checks, commands, jars
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.check import Check
@@ -17,6 +18,7 @@ from airflow_cdc.kinds import jars_for
 from stack.fetch import jars_of
 from tests.unit.builders import PIPELINE
 from tests.unit.conftest import Answer
+from tests.unit.operator_support import declared, environment
 
 NEEDS = jars_for([PIPELINE])
 
@@ -242,6 +244,21 @@ def test_the_driver_of_the_catalog_is_asked_for(
     (lacking,) = [check for check in results if check.name == "jars"]
     assert (lacking.subject, lacking.state) == ("shop", "bad")
     assert "no sqlite-jdbc, which opens the catalog" in lacking.found
+
+
+def test_another_spark_is_asked_and_has_jars_of_its_own(
+    airflow_db: Path, registry: Path, connections: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CDC__SPARK_JARS", "/jars/of-airflow.jar")
+    python = environment(tmp_path / "env", airflow_cdc.__version__, "4.1.3")
+    declared(registry, python, ", jars: [/nowhere/own.jar]")
+    shop = load_registry(registry)["shop"]
+    results = {check.name: check for check in checks.pipeline_airflow_checks(shop)}
+    assert (results["spark.python"].state, results["spark.python"].found) == ("ok", f"Spark 4.1.3 of {python}")
+    assert (results["jars"].state, results["jars"].found) == ("bad", "/nowhere/own.jar does not exist here")
+    python.unlink()
+    results = {check.name: check for check in checks.pipeline_airflow_checks(shop)}
+    assert (results["spark.python"].state, "jars" in results) == ("bad", False)
 
 
 def test_the_doctor_asks_all_of_it(dags: None, spark: Path, spec: Any, cdc: Callable[..., Answer]) -> None:
