@@ -19,6 +19,7 @@ from airflow_cdc.connectors.debezium.routing import (
     Route,
     full_match,
     is_false,
+    is_listed,
     read_routes,
     refuse,
     split_list,
@@ -224,8 +225,7 @@ class ConnectorSettings:
         schema = table.partition(".")[0]
         for setting, value in self.filters:
             subject = table if setting.startswith("table.") else schema
-            listed = any(full_match(pattern, subject, ignore_case=True) for pattern in split_list(value))
-            if listed != ("include" in setting):
+            if is_listed(value, subject) != ("include" in setting):
                 return False
         return True
 
@@ -346,7 +346,7 @@ def _column_rule_hits(setting: str, value: str, table: Table, column: str) -> bo
             for rule in value.split(";")
             if rule.strip()
         )
-    listed = any(full_match(pattern, full, ignore_case=True) for pattern in split_list(value))
+    listed = is_listed(value, full)
     return not listed if re.fullmatch(_COLUMN_INCLUDED, setting) else listed
 
 

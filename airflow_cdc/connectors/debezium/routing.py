@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from functools import lru_cache
+from typing import Final, NoReturn
 
 from airflow_cdc.core.errors import ConfigError
 
@@ -25,6 +26,9 @@ _HARMLESS_TRANSFORMS = frozenset(
         "org.apache.kafka.connect.transforms.InsertHeader",
     }
 )
+
+# letters, digits and what is no operator between them; a dot, with or without a backslash, matches a dot
+_PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\?\.)+")
 
 _TRANSFORM_REASONS = {
     "io.debezium.transforms.ExtractNewRecordState": "it strips the source position from every event",
@@ -156,9 +160,31 @@ def is_false(value: str) -> bool:
     return value.strip().lower() == "false"
 
 
+def is_listed(value: str, name: str) -> bool:
+    """Whether a list of regular expressions, such as that of table.include.list, has one for the whole of `name`.
+
+    Most lists are of names alone: one of 2,000 tables is looked up, not tried 2,000 times for each of them.
+    """
+    patterns, names = _patterns(value)
+    return (name.isascii() and name.lower() in names) or any(full_match(p, name, ignore_case=True) for p in patterns)
+
+
+@lru_cache(maxsize=64)
+def _patterns(value: str) -> tuple[Sequence[str], frozenset[str]]:
+    """The patterns of a list, and the names that those of them match which are hardly more than a name."""
+    patterns = split_list(value)
+    return patterns, frozenset(p.replace("\\", "").lower() for p in patterns if _PLAIN_NAME.fullmatch(p))
+
+
 def full_match(pattern: str, text: str, *, ignore_case: bool = False) -> re.Match[str] | None:
+    return _compiled(pattern, ignore_case).fullmatch(text)
+
+
+@lru_cache(maxsize=20_000)
+def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
+    """Compiled once: Python itself keeps 512, and a list of more tables would be compiled anew for each table."""
     try:
-        return re.fullmatch(_python_regex(pattern), text, re.IGNORECASE if ignore_case else 0)
+        return re.compile(_python_regex(pattern), re.IGNORECASE if ignore_case else 0)
     except re.error as error:
         refuse("a regular expression", pattern, f"it cannot be followed here: {error}")
 
