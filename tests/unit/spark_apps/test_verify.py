@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -115,6 +116,30 @@ def test_only_tables_that_differ_are_compared_once_more(monkeypatch: pytest.Monk
     wrong.clear()
     verify.compare_passes(run, cast("Any", None), task, {}, lambda *_: ())
     assert compared == [["shop.a", TABLE, "shop.z"]]
+
+
+def test_the_ends_of_a_table_s_topic_are_asked_for_with_its_own_group_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All topics for every group are the square of the tables: 2,000 tables are 250 groups."""
+    names = [f"shop.t{number}" for number in range(3 * verify.TABLES_AT_ONCE + 1)]
+    asked: list[str] = []
+
+    def compare(_reader: Any, subjects: list[Any], _judge: Any, reach: Any, **_: Any) -> list[Any]:
+        reach()
+        return subjects
+
+    def reach(_run: Any, task: verify.Task, _timeout: float) -> tuple[None, None]:
+        asked.extend(task.definitions)
+        return None, None
+
+    caught = [SimpleNamespace(table=named(name)) for name in names]
+    monkeypatch.setattr(verify, "_caught_up", lambda *_: (None, caught))
+    monkeypatch.setattr(verify, "compare_tables", compare)
+    monkeypatch.setattr(verify, "reach", reach)
+    systems: Any = SimpleNamespace(reader=SimpleNamespace(exact_views=False))
+    unused = cast("Any", None)
+    outcomes = verify._compared(unused, unused, replace(task_of(*names), systems=systems), 1.0, lambda _tables: ())
+    assert [one.table.full_name for one in cast("Any", outcomes)] == names
+    assert asked == names
 
 
 def test_inv_31_that_they_keep_coming_is_said() -> None:
