@@ -58,7 +58,8 @@ class Moved:
         """The source dies, the job notices, and the replica takes its place and takes writes."""
         end(self.source.child)
         self.followed.failure()
-        self.replica.execute("STOP SLAVE", "RESET SLAVE ALL")
+        if self.replica.settings.gtid:
+            self.replica.execute("STOP SLAVE", "RESET SLAVE ALL")
         self.proxy.target = (self.replica.host, self.replica.port)
 
     def lag(self) -> None:
@@ -227,3 +228,30 @@ def test_a_promoted_replica_that_lags_is_refused_with_the_transaction_that_it_la
         assert f"Not translate_gtid: the server does not have {lacking}" in done["decision"]["plan"]["reason"]
         assert done["verify"]["verdict"] == "MATCH"
         assert pair.rows()[0] == pair.rows()[1] == [(1, "first"), (2, "first"), (3, "first"), (4, "new")]
+
+
+@pytest.mark.slow
+def test_a_job_that_went_on_by_itself_at_a_replica_that_lags_shows_it_in_the_comparison(moved: Make) -> None:
+    """Its stored set is that server's own within seconds: only the rows still tell what was lost."""
+    with moved(AT_ONCE) as pair:
+        followed = pair.followed
+        follows(pair.replica, pair.source)
+        pair.lag()
+        pair.promote()
+        pair.replica.execute(*(f"INSERT INTO {followed.database}.t VALUES ({n}, 'new')" for n in (4, 5)))
+        wait_until(lambda: pair.goes_on() or None, timeout=WAIT_S, what="the job to go on")
+        assert pair.diagnosis().code == "SOURCE_FAILED_OVER"
+        with pytest.raises(VerificationError, match="MISMATCH"):
+            followed.move("failover")
+
+
+@pytest.mark.slow
+def test_another_server_without_gtids_is_refused_because_its_files_mean_something_else(moved: Make) -> None:
+    with moved(GIVES_UP, gtid=False) as pair:
+        followed, known = pair.followed, pair.source.execute("SELECT @@server_uuid")[0][0]
+        pair.promote()
+        diagnosis = pair.diagnosis()
+        assert diagnosis.code == "SOURCE_CHANGED", diagnosis
+        assert known in diagnosis.evidence["server_uuid before"]
+        assert "'translate_gtid' does not apply to SOURCE_CHANGED" in pair.refused("translate_gtid")
+        assert decide(replace(followed.base, run_id="plan"))["plan"]["strategy"] == "full_snapshot"
