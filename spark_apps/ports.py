@@ -100,6 +100,10 @@ class RowReader(SourceLog, Protocol):
         """The hash of keys in its SQL, for leaves that are not ranges of a key."""
         ...
 
+    def views(self, tables: Sequence[Table], *, at: Watermark) -> AbstractContextManager[Sequence[SourceView]]:
+        """A view of each of these tables, on as few connections as their kind allows; several threads may read them."""
+        ...
+
     @property
     def exact_views(self) -> bool:
         """Whether every view has an exact position, so that it may be older than the sink that it is compared with."""

@@ -49,6 +49,7 @@ from airflow_cdc.spark_apps.compare.scan import (
     compare_tables,
     compare_views,
     decided,
+    groups,
     open_views,
 )
 from airflow_cdc.spark_apps.compare.tail import Topic
@@ -75,8 +76,6 @@ KEEP_COMING = (
 )
 # A difference is reported only if a second comparison, of a newer snapshot, finds one too.
 PASSES = 2
-# Each table holds a connection with an open read view until it is judged.
-TABLES_AT_ONCE = 8
 
 
 def main(settings: Mapping[str, Any]) -> Facts:
@@ -237,8 +236,7 @@ def _compared(run: Run, spark: SparkSession, task: Task, timeout: float, put_rig
     """Catch the stages up, and compare some tables at a time."""
     reached, subjects = _caught_up(run, spark, task, timeout, put_right)
     outcomes: list[Outcome] = []
-    for at in range(0, len(subjects), TABLES_AT_ONCE):
-        some = subjects[at : at + TABLES_AT_ONCE]
+    for some in groups(subjects, sharing=not task.systems.reader.exact_views):
         part = task.of([subject.table.full_name for subject in some])
         if task.systems.reader.exact_views:
             outcomes += _compared_in_old_views(run, spark, part, timeout, put_right)
@@ -253,7 +251,7 @@ def _compared_by_the_log(
     """Compare with views that are opened after the stages caught up, which was at `start`."""
 
     def reach_now() -> Reached:
-        # the ends of these tables' topics only: all of them for every eight of 2,000 would be asked for 500,000 times
+        # the ends of these tables' topics only: all of 2,000 for every group is the square of the tables
         return reach(run, task, timeout)[0]
 
     return compare_tables(task.systems.reader, subjects, judge, reach_now, watermark=task.watermark, start=start)
@@ -274,7 +272,9 @@ def _compared_in_old_views(
 
     before = reach_now()
     # taken after the ends, so that a view that shows it shows everything before the ends
-    with open_views(reader, tables, task.watermark, run.clients.source.position()) as views:
+    lots = [[table] for table in tables]
+    with open_views(reader, lots, task.watermark, run.clients.source.position()) as opened:
+        views = [opened[table.full_name] for table in tables]
         _, subjects = _caught_up(run, spark, task, timeout, put_right)
         old = [replace(subject, before=before) for subject in subjects]
         judgements, now = compare_views(reader, old, views, judge, reach_now, watermark=task.watermark)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -208,6 +209,20 @@ class RowReaderContract:
             assert view.leaves(HashLeaves(1, rows.reader.key_hash), WHOLE) == before
         with rows.reader.view(rows.keyless, at=rows.watermark()) as later:
             assert later.count() == before[0].n + 1
+
+    def test_views_of_several_tables_are_read_by_several_threads(self, rows: RowBench) -> None:
+        tables, scheme = [rows.keyless, rows.keyed, rows.keyless, rows.keyed], HashLeaves(4, rows.reader.key_hash)
+        with rows.reader.views(tables, at=rows.watermark()) as views, ThreadPoolExecutor(4) as pool:
+            before = list(pool.map(lambda view: view.leaves(scheme, WHOLE), list(views) * 3))
+            rows.write()
+            assert list(pool.map(lambda view: view.leaves(scheme, WHOLE), list(views) * 3)) == before
+        for table, leaves in zip(tables, before, strict=False):
+            with rows.reader.view(table, at=rows.watermark()) as view:
+                now = sum(leaf.n for leaf in view.leaves(scheme, WHOLE).values())
+            assert now - sum(leaf.n for leaf in leaves.values()) == table.keyless
+        assert before[0] != before[1]
+        with pytest.raises(Exception), rows.reader.views(tables, at=rows.foreign()):  # noqa: B017, PT011
+            pytest.fail("views of another server were opened")
 
     def test_a_view_without_a_key_says_where_it_is_exactly_and_any_other_where_views_are_exact(
         self, rows: RowBench

@@ -17,6 +17,7 @@ from airflow_cdc.spark_apps.adapters.mysql import source_defaults
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows, estimate
 from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS, MySqlView
+from airflow_cdc.spark_apps.adapters.views import one_each
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -77,6 +78,10 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
         """See ports.RowReader."""
         return self._view(table, at)
+
+    def views(self, tables: Sequence[Table], *, at: Watermark) -> AbstractContextManager[Sequence[MySqlView]]:
+        """See ports.RowReader. Each has a position of its own, and so a connection."""
+        return one_each(self.view, tables, at)
 
     def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
         """See ports.RowReader. The server caches no estimates, so they cannot be outdated."""

@@ -17,7 +17,7 @@ from airflow_cdc.spark_apps.adapters.jdbc import groups_ahead, query_frame, valu
 from airflow_cdc.spark_apps.adapters.mysql_exact import exact_view, open_once
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
-from airflow_cdc.spark_apps.adapters.mysql_view import KEYS_AT_ONCE, MySqlView, open_view
+from airflow_cdc.spark_apps.adapters.mysql_view import KEYS_AT_ONCE, MySqlView, open_view, open_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -78,6 +78,10 @@ class MySqlRows:
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
         """See ports.RowReader."""
         return open_view(self._source, table, self._init(at))
+
+    def views(self, tables: Sequence[Table], *, at: Watermark) -> AbstractContextManager[Sequence[MySqlView]]:
+        """See ports.RowReader."""
+        return open_views(self._source, tables, self._init(at))
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
         """See ports.RowReader."""

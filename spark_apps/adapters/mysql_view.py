@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -39,11 +40,12 @@ LOCK_WAIT_SECONDS = 30
 
 @dataclass(frozen=True, slots=True)
 class MySqlView:
-    """One table in one transaction's read view, as ports.SourceView."""
+    """One table in one transaction's read view, as ports.SourceView. Tables that share a connection take `turn`s."""
 
     session: Session
     table: Table
     position: Watermark | None = None
+    turn: Lock = field(default_factory=Lock, repr=False, compare=False)
 
     def leaves(self, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
         """See ports.SourceView."""
@@ -82,7 +84,7 @@ class MySqlView:
 
     def _tuples(self, sql: str, doing: str) -> list[tuple[Any, ...]]:
         try:
-            with self.session.connection.cursor(Cursor) as cursor:
+            with self.turn, self.session.connection.cursor(Cursor) as cursor:
                 cursor.execute(sql)
                 return list(cursor.fetchall())
         except (pymysql.MySQLError, OSError) as error:
@@ -121,6 +123,17 @@ def open_view(source: BinlogSource[Any], table: Table, init: str) -> Iterator[My
             position = source.position()
             _begin(session)
         yield MySqlView(session, table, position)
+
+
+@contextmanager
+def open_views(source: BinlogSource[Any], tables: Sequence[Table], init: str) -> Iterator[list[MySqlView]]:
+    """A view of each table, as open_view opens it; the tables with a key share one, and so one connection."""
+    shared, turn, views = [table for table in tables if not table.keyless], Lock(), dict[str, MySqlView]()
+    with ExitStack() as stack:
+        if shared:
+            session = stack.enter_context(open_view(source, shared[0], init)).session
+            views = {table.full_name: MySqlView(session, table, turn=turn) for table in shared}
+        yield [views.get(table.full_name) or stack.enter_context(open_view(source, table, init)) for table in tables]
 
 
 def _begin(session: Session) -> None:

@@ -27,6 +27,7 @@ from airflow_cdc.spark_apps.adapters.postgres_view import (
     position_of,
     read_only,
 )
+from airflow_cdc.spark_apps.adapters.views import one_each
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +110,10 @@ class PostgresReader(PostgresLog):
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[PostgresView]:
         """See ports.RowReader."""
         return open_view(self._source, table, at)
+
+    def views(self, tables: Sequence[Table], *, at: Watermark) -> AbstractContextManager[Sequence[PostgresView]]:
+        """See ports.RowReader. Each has a position of its own, and so a connection."""
+        return one_each(self.view, tables, at)
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
         """See ports.RowReader."""

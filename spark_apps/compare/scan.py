@@ -42,6 +42,11 @@ log = logging.getLogger("airflow_cdc.verify")
 
 # How many rows of unequal leaves are held in memory at a time.
 ROWS_AT_ONCE = 200_000
+# views that are open at a time, each on a connection of its own, and how many small tables share one
+CONNECTIONS = 8
+TOGETHER = 16
+# what a view digests in well under a second
+SMALL_ROWS = 20_000
 ROUNDS = 5
 VISIBLE_SECONDS = 60.0
 
@@ -71,6 +76,11 @@ class Subject:
     rows: int = 0
     part: Part = WHOLE
     before: Reached | None = None
+
+    @property
+    def small(self) -> bool:
+        """Whether its view may be shared, and others wait for it."""
+        return self.rows <= SMALL_ROWS and not self.table.keyless
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,19 +198,47 @@ def compare_tables(
     connection proves that it reaches the server of `watermark` (INV 9).
     """
     # the views must show whatever the sink already holds: a commit can be read from the log before it is visible
-    with open_views(reader, [subject.table for subject in subjects], watermark, start.position) as views:
+    with open_views(reader, shared(subjects), watermark, start.position) as opened:
+        views = [opened[subject.table.full_name] for subject in subjects]
         judgements, now = compare_views(reader, subjects, views, judge, reach, watermark=watermark)
     return decided(reader, judgements, reach, watermark=watermark, now=now)
 
 
+def groups(subjects: Sequence[Subject], *, sharing: bool) -> Iterator[list[Subject]]:
+    """Subjects to compare at a time, on at most CONNECTIONS connections.
+
+    A group waits once until the connector has committed past its views, which takes up to a minute where Connect commits
+    as it does by default. So small tables are many to a group, if views are shared.
+    """
+    group: list[Subject] = []
+    free = room = CONNECTIONS * TOGETHER
+    for subject in subjects:
+        takes = 1 if sharing and subject.small else TOGETHER
+        if takes > free:
+            yield group
+            group, free = [], room
+        group.append(subject)
+        free -= takes
+    if group:
+        yield group
+
+
+def shared(subjects: Sequence[Subject]) -> list[list[Table]]:
+    """The tables, those of one view together: small ones share, each other table has its own."""
+    small = [subject.table for subject in subjects if subject.small]
+    alone = [[subject.table] for subject in subjects if not subject.small]
+    return [*alone, *(small[at : at + TOGETHER] for at in range(0, len(small), TOGETHER))]
+
+
 @contextmanager
 def open_views(
-    reader: RowReader, tables: Sequence[Table], watermark: Watermark, at: Watermark
-) -> Iterator[list[SourceView]]:
-    """A read view of each table that shows everything up to `at`; the views are closed at the end of the block."""
+    reader: RowReader, lots: Iterable[Sequence[Table]], watermark: Watermark, at: Watermark
+) -> Iterator[dict[str, SourceView]]:
+    """A read view of each table that shows everything up to `at`, by the table's name; closed at the end of the block."""
     reader.wait_visible(at, VISIBLE_SECONDS)
     with ExitStack() as stack:
-        yield [stack.enter_context(reader.view(table, at=watermark)) for table in tables]
+        opened = ((lot, stack.enter_context(reader.views(lot, at=watermark))) for lot in lots)
+        yield {table.full_name: view for lot, views in opened for table, view in zip(lot, views, strict=True)}
 
 
 def compare_views(

@@ -14,7 +14,7 @@ from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.verdict import Tally
 from airflow_cdc.spark_apps import verify
-from airflow_cdc.spark_apps.compare.scan import Outcome
+from airflow_cdc.spark_apps.compare.scan import CONNECTIONS, Outcome
 
 TABLE = "shop.orders"
 
@@ -120,7 +120,7 @@ def test_only_tables_that_differ_are_compared_once_more(monkeypatch: pytest.Monk
 
 def test_the_ends_of_a_table_s_topic_are_asked_for_with_its_own_group_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """All topics for every group are the square of the tables: 2,000 tables are 250 groups."""
-    names = [f"shop.t{number}" for number in range(3 * verify.TABLES_AT_ONCE + 1)]
+    names = [f"shop.t{number}" for number in range(3 * CONNECTIONS + 1)]
     asked: list[str] = []
 
     def compare(_reader: Any, subjects: list[Any], _judge: Any, reach: Any, **_: Any) -> list[Any]:
@@ -131,7 +131,7 @@ def test_the_ends_of_a_table_s_topic_are_asked_for_with_its_own_group_only(monke
         asked.extend(task.definitions)
         return None, None
 
-    caught = [SimpleNamespace(table=named(name)) for name in names]
+    caught = [SimpleNamespace(table=named(name), small=False) for name in names]
     monkeypatch.setattr(verify, "_caught_up", lambda *_: (None, caught))
     monkeypatch.setattr(verify, "compare_tables", compare)
     monkeypatch.setattr(verify, "reach", reach)
