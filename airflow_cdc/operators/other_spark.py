@@ -69,5 +69,5 @@ def _unfit(what: str, where: str) -> ConfigError:
     return ConfigError(
         what,
         where=where,
-        todo="Install pyspark and this package there, as docs/how-to/spark.md says, or remove spark.python.",
+        todo="Install pyspark 4.1 and this package, in this version, in that environment, or remove spark.python.",
     )
