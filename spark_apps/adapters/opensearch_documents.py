@@ -75,14 +75,15 @@ class DocumentWriter:
             versions = self._versions(client, [row[0] for row in some]) if self.origin is Origin.AGAIN else {}
             refused = self._sent(client, (self._action(row, versions) for row in some))
             if self.origin is Origin.AGAIN and refused:
-                self._over_removed(client, [row for row in some if row[0] in refused.keys() - versions.keys()], refused)
+                self._over_removed(client, [row for row in some if row[0] in refused], refused)
 
     def _over_removed(self, client: OpenSearch, rows: list[Row], refused: Mapping[str, str]) -> None:
         """Write rows whose documents were removed a moment ago (`SearchSink.purge`): OpenSearch still knows their versions.
 
-        A document that was written meanwhile is newer, and stays.
+        They may have been removed before their versions were asked for, or after. A document that was written meanwhile is newer,
+        and stays.
         """
-        found = self._versions(client, [row[0] for row in rows]) if rows else {}
+        found = self._versions(client, [row[0] for row in rows])
         known = {name: int(match[1]) for name, why in refused.items() if (match := _CURRENT.search(why))}
         due = [row for row in rows if row[0] not in found and row[0] in known]
         self._sent(client, (self._action(row, known) for row in due))

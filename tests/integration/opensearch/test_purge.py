@@ -155,6 +155,24 @@ def test_inv_22_a_row_read_again_right_after_the_purge_is_written(kept: Kept) ->
     assert kept.rows == {"3"}
 
 
+def test_inv_22_a_row_read_again_whose_document_is_removed_under_its_hands_is_written(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its version was asked for, then it is removed, which is one version more, then it is written."""
+    ask, tidied = DocumentWriter._versions, list[Tidied]()
+
+    def and_then_removed(writer: DocumentWriter, client: Any, ids: list[str]) -> Any:
+        found = ask(writer, client, ids)
+        tidied.extend([] if tidied else [kept.tidy()])
+        return found
+
+    monkeypatch.setattr(DocumentWriter, "_versions", and_then_removed)
+    kept.again("1", "3")
+    asked(kept.sink.endpoint.url, f"{kept.index}/_refresh", {})
+    assert tidied == [Tidied(purged=2)]
+    assert kept.documents == {"1": "again", "3": "again"}
+
+
 def test_a_document_without_its_time_stays(kept: Kept) -> None:
     url, version = kept.sink.endpoint.url, versions.of_event(EPOCH, 0)
     source = {"cdc_id": "9", "cdc_deleted": True}
