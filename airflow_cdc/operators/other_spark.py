@@ -53,8 +53,8 @@ def ask(python: str, where: str) -> OtherSpark:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _unfit(f"spark.python does not run: {error}", where) from error
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise _unfit(f"the environment of {python} cannot run a driver: {said}", where)
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise _unfit(f"the environment of {python} cannot run a driver: {reason}", where)
     ours, spark, package, launcher = json.loads(done.stdout.splitlines()[-1])
     if ours != airflow_cdc.__version__:
         raise _unfit(

@@ -109,7 +109,12 @@ class FollowedDatabase:
 
     def wait_read(self) -> None:
         """Wait until the connector has committed an offset past all that the source has committed so far."""
-        raise NotImplementedError
+        position = self.source.position()
+        poll_until(lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit past {position}")
+
+    def _past(self, position: Any) -> bool | None:
+        stored = self.connector.facts(self.database).offset
+        return True if stored and stored.has_read(position) else None
 
     def apply(self, run_id: str) -> dict[str, Any]:
         """Apply all that the source has committed so far."""

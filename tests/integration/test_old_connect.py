@@ -90,15 +90,6 @@ class Followed(FollowedDatabase):
     def stored(self) -> Mapping[str, Any] | None:
         return self.connector.committed_offset(self.database, self.database)
 
-    def wait_read(self) -> None:
-        """See FollowedDatabase."""
-        position = self.source.position()
-        poll_until(lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit past {position}")
-
-    def _past(self, position: Any) -> bool | None:
-        stored = self.connector.facts(self.database).offset
-        return True if stored and stored.has_read(position) else None
-
     def sent(self) -> int:
         """How many events of `t` are in its topic."""
         topic = f"{self.database}.{self.database}.t"

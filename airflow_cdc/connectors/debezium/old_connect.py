@@ -145,7 +145,7 @@ class OldConnectDebezium(DebeziumConnector):
             raise ConfigError(
                 f"Kafka Connect {root.get('version')} changes offsets by its REST interface",
                 where=f"{self.endpoint.where}, key connector.offsets_topic",
-                todo="Remove connector.offsets_topic from pipelines.yaml; it is for Kafka Connect before 3.6.",
+                todo="Remove connector.offsets_topic and connector.status_topic from pipelines.yaml: they are for Kafka Connect before 3.6.",
             )
         self._checked = True
 

@@ -198,7 +198,7 @@ def _startup(offset: RawOffset) -> dict[str, str]:
 
 
 def _no_json(path: str) -> ConnectorError:
-    """What is said of a file that is no compiled plan: a pipeline YAML of Flink CDC is named."""
+    """The error for a file that is no JSON; it tells a pipeline YAML of Flink CDC from any other."""
     keys = set(re.findall(r"^(source|sink) *:", Path(path).read_text(encoding="utf-8", errors="replace"), re.MULTILINE))
     if keys == {"source", "sink"}:
         return _unusable(path, f"is a pipeline YAML: {BY_YAML}", YAML_BY_HAND)

@@ -16,7 +16,6 @@ from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.connectors.canal.settings import CanalSettings as CanalPart
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
@@ -25,7 +24,7 @@ from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.canal import CanalServer, CanalSettings, make_canal
-from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
+from tests.integration.recovering import FollowedDatabase, meanwhile
 
 if TYPE_CHECKING:
     pass
@@ -107,15 +106,6 @@ class Followed(FollowedDatabase):
         """Start the server on the empty tables, and stamp their mirrors at the beginning of the topic."""
         self.canal.start()
         self.mirror(self.database)
-
-    def wait_read(self) -> None:
-        """See FollowedDatabase."""
-        position = self.source.position()
-        poll_until(lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit past {position}")
-
-    def _past(self, position: Any) -> bool | None:
-        stored = self.connector.facts(self.database).offset
-        return True if stored and stored.has_read(position) else None
 
     def purge(self) -> None:
         """All but the newest file of the log."""

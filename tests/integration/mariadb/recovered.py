@@ -56,15 +56,6 @@ class Followed(FollowedDatabase):
         )
         self.mirror(name)
 
-    def wait_read(self) -> None:
-        """See FollowedDatabase."""
-        position = self.source.position()
-        poll_until(lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit past {position}")
-
-    def _past(self, position: Any) -> bool | None:
-        stored = self.connector.facts(self.database).offset
-        return True if stored and stored.has_read(position) else None
-
     def stored(self) -> Mapping[str, Any]:
         """The raw offset."""
         offset = self.connector.facts(self.database).offset
