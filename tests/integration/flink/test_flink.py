@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from airflow_cdc.connectors.flink.connector import FlinkFacts
+from airflow_cdc.connectors.flink.connector import FlinkConnector, FlinkFacts
+from airflow_cdc.connectors.flink.job import Job
 from airflow_cdc.core.error_texts import match
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.observation import SourceFacts
@@ -92,6 +94,28 @@ def test_a_purged_log_is_named_while_flink_says_restarting(scene: Scene) -> None
     scene.wait_sent(3)
     assert scene.ids() == [0, 1, 3]
     assert scene.diagnosis().code == "HEALTHY"
+
+
+def test_a_job_that_seems_to_run_between_two_failures_is_stopped_all_the_same(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What made a recovery fail once in many runs: Flink called the job RUNNING, and it failed during its savepoint."""
+    scene.connector.stop(scene.name)
+    scene.insert(2)
+    scene.purge()
+    scene.connector.resume(scene.name)
+    scene.failure()
+    seen = FlinkConnector._one_live
+
+    def between(connector: FlinkConnector, name: str) -> Job | None:
+        job = seen(connector, name)
+        return job and replace(job, said={**job.said, "state": "RUNNING"})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FlinkConnector, "_one_live", between)
+        scene.connector.stop(scene.name)
+    assert scene.connector.state(scene.name).state == "STOPPED"
+    assert scene.diagnosis().code == "GTID_PURGED"
 
 
 def test_a_set_ahead_of_the_server_is_refused_and_named_where_flink_accepts_it(scene: Scene) -> None:
