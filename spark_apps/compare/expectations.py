@@ -224,7 +224,9 @@ def _run_one(context: AbstractDataContext, group: Sequence[tuple[Expected, Stage
 
     frames = {expected.name: fact_frame(expected, facts) for expected, facts in group}
     suite = _defined(context, [expected for expected, _ in group])
-    outcome = suite.run(batch_parameters={"dataframe": pd.concat(frames.values(), ignore_index=True)}, result_format=NAMED)
+    outcome = suite.run(
+        batch_parameters={"dataframe": pd.concat(frames.values(), ignore_index=True)}, result_format=NAMED
+    )
     failed = {expected.name: [one for one in outcome.results if _fails(one, expected.name)] for expected, _ in group}
     if not outcome.success and not any(failed.values()):
         raise VerificationError(
