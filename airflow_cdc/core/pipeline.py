@@ -90,6 +90,10 @@ class SinkSpec:
         """How messages name the place of the tables: connection and namespace, "lake.shop"."""
         return f"{own_connection(self)}.{self.namespace}"
 
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
+
 
 UNUSED = "Not used without a sink."
 
