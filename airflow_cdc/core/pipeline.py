@@ -181,7 +181,7 @@ class ApplySpec:
 @settings
 class AirflowSpec:
     """How Airflow runs the tasks of the pipeline's own DAGs: apply, maintain, nightly, backfill, watch. `timeout` in
-    seconds. The DAGs for all pipelines (recovery, repair, abandon) are not changed by it.
+    seconds. Of recovery, repair and abandon only those of this pipeline alone (`own_dags`) follow it.
     """
 
     pool: str = key("Pool of the tasks.", default="default_pool")
@@ -193,6 +193,10 @@ class AirflowSpec:
     )
     timeout: int = key("End a task that runs for longer than this; 0: never.", form=DURATION, default=0)
     retries: int = key("How often a failed task is tried again.", default=0)
+    own_dags: bool = key(
+        "Recover, repair and abandon it by DAGs of its own, `cdc_recovery__<name>` and so on, and by no other: for rights per team.",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         if self.pool_slots < 1:
