@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill", "maintain")
+APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill", "maintain", "publish")
 RESULT_NAME = "result.json"
 
 

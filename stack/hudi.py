@@ -140,6 +140,14 @@ def environment() -> dict[str, str]:
     return {**ours, **own}
 
 
+def driver_environment() -> dict[str, str]:
+    """Variables by which this process's Python has Hudi's Spark in front of its own, and all its other packages."""
+    version = ".".join(map(str, sys.version_info[:2]))
+    packages = python().parents[1] / "lib" / f"python{version}" / "site-packages"
+    ours = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    return {**ours, "PYTHONPATH": os.pathsep.join((str(packages), str(CHECKOUT)))}
+
+
 def python() -> Path:
     """The interpreter that has Hudi's Spark; makes its environment if there is none yet (a minute)."""
     version = ".".join(map(str, sys.version_info[:2]))

@@ -38,7 +38,7 @@ ICEBERG_FLINK: Final = "1.10.1"
 ICEBERG_REST: Final = "1.11.0"
 HUDI: Final = "1.2.0"
 # Hudi's bundles for Spark 4 are on no mirror of Maven Central that we found
-SPARK_OF_HUDI: Final = "3.5.9"
+SPARK_OF_HUDI: Final = "3.5.7"
 S3PROXY: Final = "4.1.0"
 JAVA_MINIMUM: Final = 17
 
@@ -156,7 +156,15 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.slf4j", "slf4j-simple", "2.0.17"),
     ),
     # for a Spark of its own (stack/hudi.py), whose pyspark is built with Scala 2.12
-    "hudi": (Wanted("org.apache.hudi", "hudi-spark3.5-bundle_2.12", HUDI),),
+    "hudi": (
+        Wanted("org.apache.hudi", "hudi-spark3.5-bundle_2.12", HUDI),
+        Wanted("org.apache.spark", "spark-sql-kafka-0-10_2.12", SPARK_OF_HUDI),
+        Wanted("org.apache.spark", "spark-token-provider-kafka-0-10_2.12", SPARK_OF_HUDI),
+        Wanted("org.apache.kafka", "kafka-clients", KAFKA_CLIENTS_OF_SPARK),
+        Wanted("org.apache.commons", "commons-pool2", "2.12.1"),
+        Wanted("org.mariadb.jdbc", "mariadb-java-client", "3.5.11"),
+        Wanted("org.postgresql", "postgresql", "42.7.11"),
+    ),
     # what Spark needs to read and write a warehouse in S3
     "spark-s3": (Wanted("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG),),
     "spark": (

@@ -16,6 +16,7 @@ from airflow_cdc.core.settings import own_connection
 from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.kinds import SINKS, jars_for
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, dag_id_for, nightly_dag_id
+from airflow_cdc.operators.other_spark import check_ours
 from airflow_cdc.reports.store import ReportStore
 
 AIRFLOW = "installation"
@@ -47,7 +48,7 @@ def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     if pipeline.airflow.own_dags:
         dags = [_dag(name, dag_id_for(pipeline, RECOVERY_DAG_ID), "bad"), *dags]
     needs = _catalog_needs(pipeline)
-    if pipeline.spark.python:
+    if pipeline.spark.python or SINKS[pipeline.sink.kind].spark:
         return [*dags, *_other_spark(pipeline, (*jars_for([pipeline]), *needs))]
     return [*dags, *(jar_checks(name, needs) if needs else ())]
 
@@ -65,8 +66,11 @@ def _catalog_needs(pipeline: Pipeline) -> Sequence[Need]:
 
 def _other_spark(pipeline: Pipeline, needs: Sequence[Need]) -> Iterator[Check]:
     """Whether drivers can run in the environment that `spark.python` names, with the pipeline's own jars."""
+    sink, where = SINKS[pipeline.sink.kind], f"pipeline {pipeline.name}"
     try:
-        place = other_spark(pipeline.spark.python, pipeline.spark.jars, f"pipeline {pipeline.name}")
+        if not pipeline.spark.python:
+            check_ours(sink.title, sink.spark, where)
+        place = other_spark(pipeline.spark.python, pipeline.spark.jars, where, sink.spark)
     except ConfigError as error:
         yield Check(pipeline.name, "spark.python", "bad", error.what, error.todo)
         return

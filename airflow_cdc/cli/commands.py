@@ -30,7 +30,7 @@ from airflow_cdc.decisions.diagnosis.diagnose import diagnose as diagnosis_of
 from airflow_cdc.decisions.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, check_strategy, make_plan
 from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe, store_observation
-from airflow_cdc.kinds import jars_for, rules_for
+from airflow_cdc.kinds import SINKS, jars_for, rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for
 from airflow_cdc.operators.base import open_run
@@ -73,7 +73,11 @@ def _needs(args: Namespace) -> Sequence[Need] | None:
         return ()
     mirrored = [pipeline for pipeline in pipelines if pipeline.has_sink]
     # another Spark has jars of its own
-    return jars_for(one for one in mirrored if not one.spark.python) if mirrored else None
+    return (
+        jars_for(one for one in mirrored if not one.spark.python and not SINKS[one.sink.kind].spark)
+        if mirrored
+        else None
+    )
 
 
 def _pipeline_checks(args: Namespace) -> Iterator[Check]:

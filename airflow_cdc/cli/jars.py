@@ -33,9 +33,9 @@ def our_spark() -> SparkPlace:
     return SparkPlace(version, _spark_home(), settings.spark_jars(), settings.spark_packages())
 
 
-def other_spark(python: str, jars: Sequence[str], where: str) -> SparkPlace:
+def other_spark(python: str, jars: Sequence[str], where: str, release: str = "") -> SparkPlace:
     """The Spark that a pipeline's `spark.python` leads to. Raises ConfigError if no driver can run there."""
-    other = ask(python, where)
+    other = ask(python, where, release)
     return SparkPlace(other.version, other.home, ",".join(jars) or None, None)
 
 

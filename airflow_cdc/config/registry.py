@@ -11,7 +11,7 @@ import yaml
 
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.pipeline import OURS, Pipeline
-from airflow_cdc.core.settings import Reader, connections, either, nearest, own_connection
+from airflow_cdc.core.settings import Reader, connections, either, nearest
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS, readable_by
 
 
@@ -213,8 +213,7 @@ def _sink_tables(pipeline: Pipeline) -> list[tuple[str, tuple[str, ...]]]:
     """Each table with its place in the sink; none without a sink."""
     if not pipeline.has_sink:
         return []
-    place = (own_connection(pipeline.sink), pipeline.sink.namespace)
-    return [(table, (*place, pipeline.sink_table(table))) for table in pipeline.source.tables]
+    return [(table, (pipeline.sink.where, pipeline.sink_table(table))) for table in pipeline.source.tables]
 
 
 def _check_connections(pipelines: Mapping[str, Pipeline], where: str, exists: Callable[[str], bool]) -> None:

@@ -156,6 +156,8 @@ class SinkKind:
         jars: what Spark needs for every such sink; `jars_of`: what it also needs for the sink at an endpoint.
         keeper: what maintains its tables (spark_apps.ports.TableKeeper), called with the client.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: not possible.
+        publishes_with_spark: whether publishing writes rows, so that the step runs as a Spark application.
+        spark: the release of Spark that it needs, such as "3.5"; "": the one that this package requires.
     """
 
     name: str
@@ -173,6 +175,8 @@ class SinkKind:
     letters: Lazy[Any] | None = None
     keeper: Lazy[Any] | None = None
     control: Lazy[Any] | None = None
+    publishes_with_spark: bool = False
+    spark: str = ""
 
 
 @dataclass(frozen=True, slots=True)

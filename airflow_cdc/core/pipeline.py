@@ -90,6 +90,10 @@ class SinkSpec:
         """How messages name the place of the tables: connection and namespace, "lake.shop"."""
         return f"{own_connection(self)}.{self.namespace}"
 
+    def at(self, endpoint: E) -> E:
+        """The connection's endpoint with what this pipeline's own keys add to it."""
+        return endpoint
+
 
 UNUSED = "Not used without a sink."
 
@@ -180,9 +184,7 @@ class ApplySpec:
 
 @settings
 class AirflowSpec:
-    """How Airflow runs the tasks of the pipeline's own DAGs: apply, maintain, nightly, backfill, watch. `timeout` in
-    seconds. Of recovery, repair and abandon only those of this pipeline alone (`own_dags`) follow it.
-    """
+    """How Airflow runs the tasks of the pipeline's own DAGs. `timeout` in seconds."""
 
     pool: str = key("Pool of the tasks.", default="default_pool")
     pool_slots: int = key("Slots that each task takes in the pool.", default=1)
@@ -193,10 +195,7 @@ class AirflowSpec:
     )
     timeout: int = key("End a task that runs for longer than this; 0: never.", form=DURATION, default=0)
     retries: int = key("How often a failed task is tried again.", default=0)
-    own_dags: bool = key(
-        "Recover, repair and abandon it by DAGs of its own, `cdc_recovery__<name>` and so on, and by no other: for rights per team.",
-        default=False,
-    )
+    own_dags: bool = key("Recovered by `cdc_recovery__<name>` and so on, and by no shared DAG.", default=False)
 
     def __post_init__(self) -> None:
         if self.pool_slots < 1:

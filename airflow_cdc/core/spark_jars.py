@@ -15,6 +15,7 @@ class Of(StrEnum):
 
     ANY = "any"
     SCALA = r"_(?P<scala>\d+\.\d+)"
+    BUNDLE = r"(?P<spark>\d+\.\d+)-bundle_(?P<scala>\d+\.\d+)"
     SPARK_AND_SCALA = r"-(?P<spark>\d+\.\d+)_(?P<scala>\d+\.\d+)"
 
 

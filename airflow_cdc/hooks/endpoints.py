@@ -58,7 +58,7 @@ def _endpoints(pipeline: Pipeline, parts: Mapping[str, object], replicas: Mappin
         "transport": pipeline.transport.at(topics),
         "source": pipeline.source.at(parts["source"]),
         "connector": pipeline.connector.at(parts["connector"]),
-        "sink": sink,
+        "sink": pipeline.sink.at(sink),
     }
     servers = {conn_id: pipeline.source.at(one) for conn_id, one in replicas.items()}
     return Endpoints(**cast("dict[str, Any]", {**parts, **own}), replicas=cast("dict[str, Any]", servers))

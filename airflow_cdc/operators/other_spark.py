@@ -14,8 +14,8 @@ import airflow_cdc
 from airflow_cdc.core.errors import ConfigError
 
 ASK_TIMEOUT_S: Final = 60.0
-# on which the applications were run
-TESTED: Final = ("4.1.",)
+# on which the applications were run; a kind of sink may name another one (SinkKind.spark)
+TESTED: Final = "4.1"
 QUESTION: Final = (
     "import json, pyspark, airflow_cdc, airflow_cdc.spark_main as launcher; "
     "print(json.dumps([airflow_cdc.__version__, pyspark.__version__, pyspark.__file__, launcher.__file__]))"
@@ -44,30 +44,44 @@ class OtherSpark:
         return {**python, "PATH": path, "SPARK_HOME": self.home, "PYTHONPATH": ""}
 
 
-def ask(python: str, where: str) -> OtherSpark:
-    """Ask the Python what it has. Raises ConfigError unless it has a Spark and this very version of the package."""
+def ask(python: str, where: str, release: str = "") -> OtherSpark:
+    """Ask the Python what it has. Raises ConfigError unless it has this release of Spark and this version of the package."""
+    release = release or TESTED
     try:
         done = subprocess.run(
             [python, "-I", "-c", QUESTION], capture_output=True, text=True, timeout=ASK_TIMEOUT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _unfit(f"spark.python does not run: {error}", where) from error
+        raise _unfit(f"spark.python does not run: {error}", where, release) from error
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise _unfit(f"the environment of {python} cannot run a driver: {reason}", where)
+        raise _unfit(f"the environment of {python} cannot run a driver: {reason}", where, release)
     ours, spark, package, launcher = json.loads(done.stdout.splitlines()[-1])
     if ours != airflow_cdc.__version__:
         raise _unfit(
-            f"the environment of {python} has version {ours} of this package, not {airflow_cdc.__version__}", where
+            f"the environment of {python} has version {ours} of this package, not {airflow_cdc.__version__}",
+            where,
+            release,
         )
-    if not spark.startswith(TESTED):
-        raise _unfit(f"the environment of {python} has Spark {spark}, on which this package has not been run", where)
+    if not spark.startswith(f"{release}."):
+        what = f"the environment of {python} has Spark {spark}, on which this package has not been run"
+        raise _unfit(what, where, release)
     return OtherSpark(python, spark, str(Path(package).parent), launcher)
 
 
-def _unfit(what: str, where: str) -> ConfigError:
+def check_ours(title: str, release: str, where: str) -> None:
+    """Raise ConfigError for a sink that needs another release of Spark than this environment has; "" needs none."""
+    if release:
+        raise ConfigError(
+            f"{title} is written by Spark {release}, and this environment has {TESTED}",
+            where=where,
+            todo=f"Make an environment with pyspark {release} and this package, and name its Python as spark.python.",
+        )
+
+
+def _unfit(what: str, where: str, release: str) -> ConfigError:
     return ConfigError(
         what,
         where=where,
-        todo="Install pyspark 4.1 and this package, in this version, in that environment, or remove spark.python.",
+        todo=f"Install pyspark {release} and this package, in this version, in that environment, or name another one.",
     )

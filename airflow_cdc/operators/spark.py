@@ -28,11 +28,12 @@ from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.fail_fast import FailFast
+from airflow_cdc.kinds import SINKS
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.deadline import Deadline
 from airflow_cdc.operators.driver_settings import private_settings
-from airflow_cdc.operators.other_spark import OtherSpark, ask
+from airflow_cdc.operators.other_spark import OtherSpark, ask, check_ours
 from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
@@ -206,16 +207,17 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         """What `spark.python` leads to; None without it. Raises ConfigError if no driver can run there."""
         from airflow_cdc.spark_apps.driver.session import is_local
 
+        where, sink = f"pipeline {self.pipeline}", SINKS[pipeline.sink.kind]
         if not pipeline.spark.python:
+            check_ours(sink.title, sink.spark, where)
             return None
-        where = f"pipeline {self.pipeline}"
         if not is_local(master):
             raise ConfigError(
                 f"spark.python works with a local master only, not with {master}",
                 where=where,
                 todo="Remove spark.python, or name a Spark connection whose host is local[N].",
             )
-        return ask(pipeline.spark.python, where)
+        return ask(pipeline.spark.python, where, sink.spark)
 
     def _aim(self, path: Path, master: str, other: OtherSpark | None) -> None:
         """Point spark-submit at the launcher and the file; nothing here is secret."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_cdc.connectors.canal.statements import read_statements
 from airflow_cdc.spark_apps.adapters.canal_packets import NO_UTF8, unpacked
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, OPS, SIDES, TRUNCATE, UPDATE
+from airflow_cdc.spark_apps.driver.functions import utf8_text
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident, quoted
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Events:
 
 def _texts_of(raw: DataFrame) -> DataFrame:
     """Records as flat JSON, in the form of canal_packets.unpacked."""
-    texts = raw.selectExpr(*_AS_READ, "value IS NULL AS no_value", "try_validate_utf8(CAST(value AS string)) AS text")
+    texts = raw.selectExpr(*_AS_READ, "value IS NULL AS no_value", f"{utf8_text('value')} AS text")
     garbled = f"IF(text IS NULL AND NOT no_value, {literal(NO_UTF8)}, NULL)"
     return texts.selectExpr("*", f"{garbled} AS garbled", "0 AS first")
 

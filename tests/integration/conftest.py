@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pymysql
 import pytest
 
 import stack
 from stack import fetch
 from stack.connect import ConnectWorker
+from stack.errors import log_tail
 from stack.kafka import KafkaBroker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.rabbitmq import RabbitServer, start_rabbitmq
@@ -178,7 +180,11 @@ def databases(request: pytest.FixtureRequest) -> Iterator[Callable[..., str]]:
     def make(server: MySqlServer | None = None, prefix: str = "t") -> str:
         chosen = server or request.getfixturevalue("mysql")
         name = f"{prefix}_{uuid.uuid4().hex[:8]}"
-        chosen.execute(f"CREATE DATABASE `{name}`")
+        try:
+            chosen.execute(f"CREATE DATABASE `{name}`")
+        except pymysql.err.OperationalError as error:
+            error.add_note(f"end of {chosen.child.log}:\n{log_tail(Path(chosen.child.log))}")
+            raise
         made.append((chosen, name))
         return name
 

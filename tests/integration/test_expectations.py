@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from airflow_cdc.spark_apps.compare.expectations import Expected, Pinned, SuiteResult, run_suites
+from airflow_cdc.spark_apps.compare import expectations
+from airflow_cdc.spark_apps.compare.expectations import Expected, Pinned, SuiteResult, fact_frame, run_suites
+from airflow_cdc.spark_apps.compare.stage_facts import StageFacts
 
 if TYPE_CHECKING:
+    from pandas import DataFrame as FactFrame
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = {
@@ -128,13 +131,44 @@ def test_a_key_that_equal_digests_prove_is_not_counted_again_and_the_page_says_s
     assert any("equal digests of every row prove it" in page for page in pages)
 
 
-def test_many_tables_are_counted_in_one_query_each_with_its_own_facts(frame: DataFrame, tmp_path: Path) -> None:
-    """More tables than one query takes, one of which is short of a row."""
+def test_many_tables_share_a_suite_and_each_has_its_own_failures(frame: DataFrame, tmp_path: Path) -> None:
+    """More tables than one query counts and one suite holds; the sound ones, and one without a key, pass beside them."""
+    keyless = replace(EXPECTED, key=(), not_null=(), rows=100)
+    odd = {
+        3: (frame.where("id <> 9"), EXPECTED, ("rows: 49, expected 50",)),
+        18: (frame.drop("place"), EXPECTED, ("column 6: none, expected place StructType",)),
+        19: (frame.unionAll(frame), keyless, ()),
+        99: (frame.selectExpr("*", "1 AS more"), EXPECTED, ("column 7: more IntegerType, expected none",)),
+        101: (frame.where("id <> 9"), EXPECTED, ("rows: 49, expected 50",)),
+    }
+    sound = in_memory(frame)
     tables = [
-        Pinned(frame.where("id <> 9") if n == 18 else frame, replace(EXPECTED, name=f"shop.t{n}")) for n in range(20)
+        Pinned(rows, replace(expected, name=f"shop.t{n:03}"), partial(in_memory, rows) if n in odd else lambda: sound)
+        for n in range(102)
+        for rows, expected, _ in [odd.get(n, (frame, EXPECTED, ()))]
     ]
     results = run_suites(tables, tmp_path)
-    assert [result.name for result in results if not result.success] == ["shop.t18"]
+    assert [result.name for result in results] == [f"shop.t{n:03}" for n in range(102)]
+    failed = {f"shop.t{n:03}": say for n, (_, _, say) in odd.items() if say}
+    assert {result.name: result.failures for result in results if not result.success} == failed
+    assert {result.name: result.checks for result in results if result.checks != 4} == {"shop.t019": 2}
+    (page,) = [page for page in tmp_path.glob("validations/**/*.html") if "shop.t003" in page.read_text()]
+    assert "shop.t018" in page.read_text(), "the page names the tables at fault"
+
+
+def test_an_expectation_that_cannot_be_evaluated_fails_its_tables(
+    frame: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expectations, "FEWEST", "no such fact")
+    monkeypatch.setattr(expectations, "fact_frame", without_fewest)
+    result = suite(frame, EXPECTED, tmp_path)
+    assert not result.success
+    assert any("raised" in failure for failure in result.failures), result.failures
+
+
+def without_fewest(expected: Expected, facts: StageFacts) -> FactFrame:
+    made = fact_frame(expected, facts)
+    return made.drop(columns="no such fact")
 
 
 def test_what_cannot_be_counted_in_memory_is_counted_by_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search, flink_mysql
+from tests.systems import elsewhere as on_another_spark
 from tests.systems.case import Case, Result
+from tests.systems.elsewhere import run_elsewhere
 from tests.systems.running import embedded, lake_and_spark, run
 
 FOLDER, RESULTS = Path("build/systems"), Path("build/systems.json")
@@ -29,6 +31,7 @@ CASES: tuple[Case, ...] = (
     *canal_rabbitmq.CASES,
     debezium_search.CASE,
     flink_mysql.CASE,
+    *on_another_spark.CASES,
 )
 COLUMNS = ("system", "version", "failure", "problem", "seconds", "missing", "ghosts", "different", "verdict")
 TEXT = 160
@@ -45,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     console, results = Console(width=180, highlight=False), list[Result]()
     with lake_and_spark(FOLDER.absolute(), embedded(FOLDER.absolute())) as (lake, spark):
         for case in chosen:
-            results.append(run(case, FOLDER.absolute() / str(len(results)), spark, lake))
+            folder = FOLDER.absolute() / str(len(results))
+            results.append(run_elsewhere(case, folder) if case.elsewhere else run(case, folder, spark, lake))
             console.print(f"{results[-1].system}: {results[-1].text}")
             RESULTS.write_text(json.dumps([asdict(result) for result in results], indent=2) + "\n")
     console.print(table_of(results))

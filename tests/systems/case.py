@@ -96,11 +96,15 @@ class System(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A row: its name, what its failure is called, and how a pipeline of it is set up in a folder."""
+    """A row: its name, what its failure is called, and how a pipeline of it is set up in a folder.
+
+    `elsewhere`: with another Spark, in a process of its own.
+    """
 
     system: str
     failure: str
     opened: Callable[[Path, SparkSession, Lake], AbstractContextManager[System]]
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.kinds import WINGS
+from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.none.client import NoEndpoint
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
@@ -83,6 +84,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         {"conn_id": "s", "namespace": "shop"},
         OpenSearchEndpoint("https://search:9200", "u", HUSH),
     ),
+    ("sinks", "hudi"): ({"path": "/lake/hudi", "namespace": "shop"}, HudiEndpoint("/lake/hudi")),
     ("sinks", "none"): ({}, NoEndpoint()),
     ("controls", "iceberg"): ({"catalog": "lake"}, LAKE),
     ("controls", "sql"): ({"conn_id": "c"}, SqlEndpoint("postgresql+psycopg", "cdc", "db", 5432, "u", HUSH)),

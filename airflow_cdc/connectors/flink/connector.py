@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn, Self
 
@@ -16,7 +17,7 @@ from airflow_cdc.connectors.flink.rest import FlinkRest
 from airflow_cdc.connectors.flink.start import Start, StartFile, StartStore
 from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.core.endpoint import CallLimits, Login
-from airflow_cdc.core.errors import CdcError, ConnectorError
+from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
 from airflow_cdc.core.observation import ConnectorFacts, ConnectorState
 from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
@@ -28,6 +29,8 @@ START_SECONDS: Final = 180.0
 _PROVEN_MS: Final = 6_000
 # a diagnosis watches for 12 s, and REST answers were seen to be 3 s old: a job that works must store two positions meanwhile
 _WATCHABLE_MS: Final = 4_000
+# after that long an answer tells of a failure that was there when it was asked for the first time
+_FRESH_SECONDS: Final = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +145,9 @@ class FlinkConnector:
         if job is None:
             self._rest_from_now(name)
             return
-        savepoint = ""
-        if job.failure:
-            self._cancel(job)
-        else:
-            savepoint = self._rest.stop_with_savepoint(job.id, timeout)
+        savepoint = "" if job.failure else self._savepoint(job, timeout)
+        if not savepoint:
+            self._cancel(self._rest_job(job.id))
 
         def gone() -> Job:
             now = self._rest_job(job.id)
@@ -404,6 +405,27 @@ class FlinkConnector:
             return sum(bool(at and other and at.covers(other)) for other in positions)
 
         return tuple(sorted(offsets, key=behind))
+
+    def _savepoint(self, job: Job, timeout: float) -> str:
+        """The path of the savepoint that the job was stopped with; "": it failed meanwhile.
+
+        Between two failures a job is RUNNING for some seconds, so its state alone does not say that it fails.
+        """
+        try:
+            return self._rest.stop_with_savepoint(job.id, timeout)
+        except ConnectorError:
+            if not self._failed_since(job):
+                raise
+            return ""
+
+    def _failed_since(self, job: Job) -> bool:
+        def shown() -> bool | None:
+            now = self._rest_job(job.id)
+            return True if now.failure or now.failed_at > job.failed_at else None
+
+        with suppress(DeadlineError):
+            return bool(poll_until(shown, timeout=_FRESH_SECONDS, interval=0.3, what="the job to show a failure"))
+        return False
 
     def _cancel(self, job: Job) -> None:
         """Cancel a job that fails. Raises ConnectorError where that would delete its only stored state."""

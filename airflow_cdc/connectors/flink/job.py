@@ -108,6 +108,11 @@ class Job:
         """The trace of its last failure; "": it had none."""
         return str(self._failures[0].get("stacktrace") or "") if self._failures else ""
 
+    @property
+    def failed_at(self) -> int:
+        """When it failed last, by the JobManager's clock; -1: it never did."""
+        return int(self._failures[0]["timestamp"]) if self._failures else -1
+
     def runs_for(self, milliseconds: int) -> bool:
         """Whether it has been running, with all its tasks, for this long."""
         running = all(vertex["status"] == RUNNING for vertex in self.said.get("vertices", ()))

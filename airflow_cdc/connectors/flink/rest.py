@@ -13,7 +13,7 @@ from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.secrets import mask_text
-from airflow_cdc.core.text import shorten
+from airflow_cdc.core.text import root_cause, shorten
 
 _ENDED: Final = frozenset({"FINISHED", "ERROR", "CANCELED", "CLOSED", "TIMEOUT"})
 _CAUSE: Final = re.compile(r"Caused by: ((?:(?!Caused by: |\\n).)*)", re.DOTALL)
@@ -61,7 +61,7 @@ class FlinkRest:
 
         operation = poll_until(done, timeout=timeout, interval=0.2, what="Flink to write a savepoint")
         if cause := operation.get("failure-cause"):
-            text = shorten(mask_text(str(cause.get("stack-trace") or cause.get("class")).strip().splitlines()[-1]))
+            text = shorten(mask_text(root_cause(str(cause.get("stack-trace") or cause.get("class")))))
             raise ConnectorError(
                 f"the savepoint failed: {text}",
                 where=self.endpoint.where,

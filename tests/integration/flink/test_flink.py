@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from airflow_cdc.connectors.flink.connector import FlinkFacts
+from airflow_cdc.connectors.flink.connector import FlinkConnector, FlinkFacts
+from airflow_cdc.connectors.flink.job import Job
+from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.core.error_texts import match
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
 from airflow_cdc.core.observation import SourceFacts
@@ -92,6 +95,65 @@ def test_a_purged_log_is_named_while_flink_says_restarting(scene: Scene) -> None
     scene.wait_sent(3)
     assert scene.ids() == [0, 1, 3]
     assert scene.diagnosis().code == "HEALTHY"
+
+
+def test_a_job_that_seems_to_run_between_two_failures_is_stopped_all_the_same(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What made a recovery fail once in many runs: Flink called the job RUNNING, and it failed during its savepoint."""
+    scene.connector.stop(scene.name)
+    scene.insert(2)
+    scene.purge()
+    scene.connector.resume(scene.name)
+    scene.failure()
+    seen = FlinkConnector._one_live
+
+    def between(connector: FlinkConnector, name: str) -> Job | None:
+        job = seen(connector, name)
+        return job and replace(job, said={**job.said, "state": "RUNNING"})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FlinkConnector, "_one_live", between)
+        scene.connector.stop(scene.name)
+    assert scene.connector.state(scene.name).state == "STOPPED"
+    assert scene.diagnosis().code == "GTID_PURGED"
+
+
+HOURLY = (
+    "restart-strategy.type=fixed-delay",
+    "restart-strategy.fixed-delay.attempts=10",
+    "restart-strategy.fixed-delay.delay=1 h",
+)
+
+
+def test_a_job_that_waits_an_hour_for_its_next_try_is_named_stopped_and_goes_on(scene: Scene) -> None:
+    """It fails once and is RESTARTING from then on: nothing is waited for, whatever its strategy is."""
+    connector = scene.connector
+    connector.stop(scene.name)
+    scene.insert(2)
+    scene.purge()
+    hourly = FlinkConnector(replace(connector.endpoint, session=HOURLY), FlinkCodec())
+    hourly.resume(scene.name)
+    assert "no longer available on the server" in scene.failure()
+    assert scene.diagnosis().code == "GTID_PURGED"
+    with pytest.raises(ConnectorError, match="no longer available"):
+        connector.wait_running(scene.name, timeout=30)
+
+    def waits() -> bool | None:
+        (job,) = scene.flink.jobs(scene.name)
+        return True if job["state"] == "RESTARTING" and job["duration"] > 15_000 else None
+
+    wait_until(waits, timeout=WAIT_S, what="the job to be 15 s old, and to wait")
+    # with the cluster's own strategy it would have failed again and again by now
+    facts = observe(scene.run, watch=0.0).connector
+    assert isinstance(facts, FlinkFacts)
+    assert facts.restarts == 1
+    connector.stop(scene.name)
+    move(scene.run, scene.at(), who="a person", shown=scene.offset())
+    scene.start()
+    scene.insert(3)
+    scene.wait_sent(3)
+    assert scene.ids() == [0, 1, 3]
 
 
 def test_a_set_ahead_of_the_server_is_refused_and_named_where_flink_accepts_it(scene: Scene) -> None:

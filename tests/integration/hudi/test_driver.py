@@ -32,6 +32,9 @@ pipelines:
     spark:     {conn_id: s, python: PYTHON, jars: [JARS]}
     policy:    {maintenance: {small_files: 2}}
 """
+HUDI = PIPELINE.replace(
+    "{kind: iceberg, catalog: lake, namespace: shop}", "{kind: hudi, path: FOLDER, namespace: shop}"
+).replace("    policy:    {maintenance: {small_files: 2}}", "    control:   {kind: sql, conn_id: state}")
 # in a process of its own: an Airflow has its own database and settings
 EXECUTE = """
 import json, sys
@@ -41,6 +44,10 @@ ti = Mock(dag_id="d", try_number=1, task_id="t")
 done = MaintainOperator(task_id="t", pipeline="far").execute({"run_id": "r", "ti": ti, "params": {}})
 print("DONE", json.dumps(done))
 """
+
+PUBLISH = EXECUTE.replace(
+    "operators.spark import MaintainOperator", "operators.publish import PublishOperator"
+).replace("MaintainOperator(", "PublishOperator(")
 
 
 def catalog(folder: Path) -> dict[str, str]:
@@ -68,16 +75,17 @@ def other_python(folder: Path, *packages: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def environment(folder: Path, python: Path) -> dict[str, str]:
-    jars = fetch.set_jars("spark")
+def environment(folder: Path, python: Path, pipeline: str, jars: str) -> dict[str, str]:
     registry = folder / "pipelines.yaml"
-    registry.write_text(PIPELINE.replace("PYTHON", str(python)).replace("JARS", ", ".join(map(str, jars))))
+    listed = ", ".join(map(str, fetch.set_jars(jars)))
+    registry.write_text(pipeline.replace("PYTHON", str(python)).replace("JARS", listed).replace("FOLDER", str(folder)))
     conns = {
         "m": {"conn_type": "cdc_mysql", "host": "db", "login": "cdc", "password": "p"},
         "c": {"conn_type": "kafka_connect", "host": "connect"},
         "k": {"conn_type": "cdc_kafka", "extra": {"bootstrap.servers": "broker:9092"}},
         "lake": {"conn_type": "iceberg_catalog", "extra": catalog(folder)},
         "s": {"conn_type": "spark", "host": "local[1]"},
+        "state": {"conn_type": "cdc_sql_control", "host": f"{folder}/control.db", "extra": {"dialect": "sqlite"}},
     }
     return {
         **os.environ,
@@ -90,10 +98,10 @@ def environment(folder: Path, python: Path) -> dict[str, str]:
     }
 
 
-def ran(folder: Path, python: Path) -> str:
+def ran(folder: Path, python: Path, execute: str = EXECUTE, pipeline: str = PIPELINE, jars: str = "spark") -> str:
     """What the task printed."""
-    argv = [sys.executable, "-c", EXECUTE]
-    env = environment(folder, python)
+    argv = [sys.executable, "-c", execute]
+    env = environment(folder, python, pipeline, jars)
     done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LATE_S, check=False)
     return done.stdout + done.stderr
 
@@ -113,3 +121,13 @@ def test_a_spark_on_which_nothing_was_run_is_refused(tmp_path: Path) -> None:
     said = ran(tmp_path, other_python(tmp_path / "env", theirs, ROOT, OURS))
     assert f"has Spark {SPARK_OF_HUDI}, on which this package has not been run" in said
     assert "DONE" not in said
+
+
+@pytest.mark.slow
+def test_a_hudi_pipeline_publishes_by_a_driver_on_its_own_spark(tmp_path: Path) -> None:
+    """The run holds no lease, which the driver finds out: its error is the task's."""
+    theirs = hudi.python().parents[1] / OURS.relative_to(sys.prefix)
+    python = other_python(tmp_path / "env", theirs, ROOT, OURS)
+    said = ran(tmp_path, python, PUBLISH, HUDI, "hudi")
+    assert "in _on_spark" in said
+    assert "LeaseHeldError: the lease of r is lost" in said, said[-3000:]

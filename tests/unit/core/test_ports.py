@@ -21,6 +21,9 @@ from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
 from airflow_cdc.kinds import WINGS
+from airflow_cdc.sinks.hudi.client import HudiSink
+from airflow_cdc.sinks.hudi.stage import Stage as HudiStage
+from airflow_cdc.sinks.hudi.timeline import Commit as HudiCommit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.stage import Stage, StagedCommit
@@ -74,15 +77,15 @@ def topic_record(record: Record | Message) -> ports.TopicRecord:
     return record
 
 
-def sink(client: Lake | SearchSink) -> ports.Sink:
+def sink(client: Lake | SearchSink | HudiSink) -> ports.Sink:
     return client
 
 
-def stage(made: Stage | SearchStage) -> ports.Stage:
+def stage(made: Stage | SearchStage | HudiStage) -> ports.Stage:
     return made
 
 
-def staged_commit(commit: StagedCommit | Commit) -> ports.StagedCommit:
+def staged_commit(commit: StagedCommit | Commit | HudiCommit) -> ports.StagedCommit:
     return commit
 
 

@@ -1,0 +1,48 @@
+"""Where the Hudi tables are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class HudiEndpoint:
+    """A folder on a file system that all who use it share."""
+
+    path: str = ""
+
+    @classmethod
+    def of(cls, path: str) -> HudiEndpoint:
+        """The endpoint of a folder as pipelines.yaml names it."""
+        plain = path.removeprefix("file://")
+        return cls(str(Path(plain)) if plain.startswith("/") else plain)
+
+    def limited(self, _: CallLimits) -> Self:
+        """Returns itself: a file system takes no timeouts."""
+        return self
+
+    @property
+    def where(self) -> str:
+        """How messages name the folder."""
+        return f"folder {self.path}"
+
+    @property
+    def dataset(self) -> str:
+        """The folder's name in OpenLineage."""
+        return f"file://{self.path}"
+
+    @property
+    def root(self) -> Path:
+        """The folder. Raises ConfigError for what is no absolute path."""
+        if not self.path.startswith("/"):
+            raise ConfigError(
+                f"{self.path!r} is no absolute path; object stores have not been tried with Hudi tables of ours",
+                where="key sink.path",
+                todo="Name a folder on a file system that Airflow's workers and Spark share.",
+            )
+        return Path(self.path)

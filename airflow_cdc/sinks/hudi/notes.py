@@ -1,0 +1,54 @@
+"""What a table or a stage is before its first commit, in a file beside it: columns, definition, base."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Attributes:
+    columns: (name, Spark SQL type).
+    definition: of the source table, as JSON; "": none is known.
+    since: when it was made, in unix seconds.
+    """
+
+    namespace: str
+    table: str
+    label: str = ""
+    base_head: int = 0
+    columns: tuple[tuple[str, str], ...] = ()
+    definition: str = ""
+    since: float = 0.0
+
+
+def read(path: Path) -> Notes | None:
+    """The notes in a file; None if there is none. Raises UnknownStateError for anything else."""
+    try:
+        value: Mapping[str, Any] = json.loads(path.read_text())
+        columns = tuple((str(name), str(kind)) for name, kind in value["columns"])
+        return Notes(**{**value, "columns": columns})
+    except FileNotFoundError:
+        return None
+    except (OSError, *MALFORMED) as error:
+        raise UnknownStateError(f"the notes cannot be read: {error}", where=f"file {path}") from None
+
+
+def write(path: Path, notes: Notes) -> None:
+    """Write them at once: a reader sees the old ones or the new ones."""
+    write_json(path, asdict(notes))
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Replace a file as a whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    new.write_text(json.dumps(value))
+    new.replace(path)

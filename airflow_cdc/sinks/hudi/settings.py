@@ -1,0 +1,30 @@
+"""The settings of a Hudi sink in pipelines.yaml."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from airflow_cdc.core.pipeline import SinkSpec
+from airflow_cdc.core.settings import key, settings
+from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
+
+
+@settings
+class HudiSettings(SinkSpec):
+    """A folder of Hudi tables: `<path>/<namespace>/<table>`."""
+
+    writer: Literal["cdc_apply"] = key(
+        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`, and nothing else.",
+        default="cdc_apply",
+        kw_only=True,
+    )
+    path: str = key("Folder of the tables: an absolute path that Airflow's workers and Spark share.")
+
+    @property
+    def where(self) -> str:
+        """How messages name the place of the tables."""
+        return f"{HudiEndpoint.of(self.path).path}/{self.namespace}"
+
+    def at(self, endpoint: Any) -> Any:
+        """The folder that this pipeline names."""
+        return endpoint.of(self.path)

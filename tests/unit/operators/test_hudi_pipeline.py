@@ -1,0 +1,58 @@
+"""A sink with a Spark of its own: refused without it, and published by a driver on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import airflow_cdc
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.flows import publish as publishing
+from airflow_cdc.operators import spark
+from airflow_cdc.operators.publish import PublishOperator
+from tests.unit.operator_support import Submitted, context, declared, environment
+
+LAKE, HUDI = (
+    "{kind: iceberg, catalog: lake, namespace: shop, writer: cdc_apply}",
+    "{kind: hudi, path: /lake, namespace: shop}",
+)
+
+
+@pytest.fixture
+def hudi(registry: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The registry, its pipeline with a Hudi sink."""
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_STATE", '{"conn_type": "cdc_sql_control", "host": "/tmp/x.db", "extra": {"dialect": "sqlite"}}'
+    )
+    text = registry.read_text()
+    assert LAKE in text
+    registry.write_text(text.replace(LAKE, f"{HUDI}\n    control:   {{kind: sql, conn_id: state}}"))
+    return registry
+
+
+def test_our_spark_is_refused_by_name(submitted: Submitted, hudi: Path) -> None:
+    with pytest.raises(ConfigError, match=r"Apache Hudi is written by Spark 3\.5.*spark\.python"):
+        spark.CdcSparkOperator(task_id="t", app="recover", pipeline="shop").execute(context())
+    assert submitted.command == []
+
+
+def test_another_release_in_the_other_environment_is_refused(submitted: Submitted, hudi: Path, tmp_path: Path) -> None:
+    declared(hudi, environment(tmp_path / "env", airflow_cdc.__version__, "4.1.3"))
+    with pytest.raises(ConfigError, match=r"has Spark 4\.1\.3.*Install pyspark 3\.5"):
+        spark.CdcSparkOperator(task_id="t", app="recover", pipeline="shop").execute(context())
+
+
+def test_it_is_published_by_a_driver(submitted: Submitted, hudi: Path, tmp_path: Path) -> None:
+    declared(hudi, environment(tmp_path / "env", airflow_cdc.__version__, "3.5.7"))
+    submitted.result = {"published": {"shop.orders": 7}}
+    assert PublishOperator(task_id="publish", pipeline="shop").execute(context()) == submitted.result
+    assert submitted.command[-3:-1] == ["publish", "--settings"]
+    assert submitted.settings["endpoints"]["sink"] == {"kind": "hudi", "path": "/lake"}
+
+
+def test_other_sinks_are_published_without_spark(submitted: Submitted, step: Any) -> None:
+    step(publishing, "publish", {"published": {"shop.orders": 7}})
+    PublishOperator(task_id="publish", pipeline="shop").execute(context())
+    assert submitted.command == []
