@@ -54,7 +54,7 @@ spark-cluster: setup ## the applications on a Spark cluster of processes, whose 
 slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB, what a lost connection does to Debezium
 	$(BIN)/pytest tests/integration -m slow
 
-e2e: setup ## whole recoveries through a real Airflow, every task killed once; the wheel in a clean environment
+e2e: setup ## whole recoveries through a real Airflow, every task killed once; one by Celery workers; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e -m 'not slow'
 
 celery: setup ## a recovery by Celery workers without a shared disk, on a Spark cluster and an object store; an executor and a worker are killed → build/celery.txt

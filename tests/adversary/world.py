@@ -239,7 +239,7 @@ class Pipe:
             return (causes or failed or [""])[-1][:300]
         return ""
 
-    def drain(self) -> str:
+    def drain(self, standstill: float = DRAIN_SECONDS) -> str:
         """Wait until the connector has committed an offset past all that the source has executed; "" or why it has not.
 
         The server compares the sets. However slow the machine is: the connector has stopped only if its offset stays.
@@ -257,7 +257,7 @@ class Pipe:
 
             try:
                 state = poll_while_moving(
-                    past, standstill=DRAIN_SECONDS, interval=0.2, what="the connector to read everything"
+                    past, standstill=standstill, interval=0.2, what="the connector to read everything"
                 )
             except DeadlineError as error:
                 return str(error)

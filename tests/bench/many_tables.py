@@ -31,6 +31,8 @@ from tests.adversary.world import Pipe, Servers, held, servers
 
 RESULTS = Path("build/bench/many_tables.json")
 MOST = 2.0
+# a connector that registers thousands of topics commits nothing meanwhile
+STANDSTILL_S = 600.0
 MODES = {"topic.creation.default.partitions": "1"}
 Answer = TypeVar("Answer")
 
@@ -92,7 +94,7 @@ def measure(running: Servers, tables: int, rows: int) -> Measured:
         result.step("publish", lambda: publish.publish(run))
         result.step("close", lambda: close.close(run))
         change_each(pipe, names)
-        if why := pipe.drain():
+        if why := pipe.drain(STANDSTILL_S):
             raise AssertionError(why)
         applied = result.step("apply", lambda: apply_changes(pipe.run(), running.spark))
         assert sum(one["records"] for one in applied["tables"].values()) == tables, applied

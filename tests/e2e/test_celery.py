@@ -38,7 +38,7 @@ from stack.spark_cluster import SparkCluster, start_spark_cluster
 from tests.catalogs.catalogs import by_rest
 from tests.e2e.test_wheel import pinned
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.minutes, pytest.mark.timeout(3000)]
 DAG = "cdc_recovery"
 ROWS = 6_000
 TABLES = ("customers", "orders")
