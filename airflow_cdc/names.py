@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.pipeline import Pipeline
+
 RECOVERY_DAG_ID = "cdc_recovery"
 REPAIR_DAG_ID = "cdc_repair"
 ABANDON_DAG_ID = "cdc_abandon"
+# of pipelines without DAGs of their own
+SHARED_DAG_IDS = frozenset({RECOVERY_DAG_ID, REPAIR_DAG_ID, ABANDON_DAG_ID})
 ASK_AGAIN_TASK = "ask_again"
 PAGE_PREFIX = "/cdc"
 REPORT_PAGE = "report.html"
 # the approval in a report if nobody was asked
 NOT_NEEDED = "not needed"
 IN_ADVANCE = "in advance, by who triggered the run"
+
+
+def dag_id_for(pipeline: Pipeline, dag_id: str) -> str:
+    """The DAG that does for `pipeline` what the shared DAG `dag_id` does for others."""
+    return f"{dag_id}__{pipeline.name}" if pipeline.airflow.own_dags else dag_id
 
 
 def apply_dag_id(name: str) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from airflow_cdc.dags._factory import START, registered_names, tables_param
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.dags._factory import (
+    START,
+    dag_name,
+    own_and_shared,
+    pipeline_param,
+    step_defaults,
+    tables_param,
+    tags_of,
+)
 from airflow_cdc.names import ABANDON_DAG_ID
 from airflow_cdc.operators.abandon import AbandonRecoveryOperator
 
@@ -17,29 +26,29 @@ publishes them. The other tables continue. **The connector is not touched**; the
 """
 
 
-def abandon_dag() -> DAG:
-    """`cdc_abandon`: one DAG for all pipelines, triggered with a form."""
+def abandon_dag(pipeline: Pipeline | None = None) -> DAG:
+    """`cdc_abandon`, for all pipelines; or `cdc_abandon__<name>`, for one that has DAGs of its own."""
     with DAG(
-        ABANDON_DAG_ID,
+        dag_name(pipeline, ABANDON_DAG_ID),
         schedule=None,
         start_date=START,
         catchup=False,
         is_paused_upon_creation=False,
+        default_args=step_defaults(pipeline),
         params={
-            "pipeline": Param(
-                title="Pipeline",
-                type="string",
-                minLength=1,
-                examples=registered_names(),
-                description="A name from pipelines.yaml.",
-            ),
+            "pipeline": pipeline_param(pipeline),
             "tables": tables_param(
                 "Only these tables (schema.table, one per line); empty: all that are not published yet."
             ),
             "reason": Param(title="Reason", type="string", minLength=1, description="Why; stored in the audit."),
         },
-        tags=["cdc"],
+        tags=tags_of(pipeline),
         doc_md=ABANDON_DOC,
     ) as dag:
-        AbandonRecoveryOperator(task_id="abandon", pipeline="{{ params.pipeline }}")
+        AbandonRecoveryOperator(task_id="abandon")
     return dag
+
+
+def abandon_dags() -> dict[str, DAG]:
+    """The DAG for all pipelines and those of single ones, by id."""
+    return own_and_shared(abandon_dag)

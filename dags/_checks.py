@@ -10,8 +10,11 @@ from airflow_cdc.config import settings
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import (
     START,
+    dag_name,
     one_each,
-    registered_names,
+    own_and_shared,
+    pipeline_param,
+    step_defaults,
     tables_param,
     tags_of,
     task_defaults,
@@ -56,16 +59,10 @@ def _mend(dag: DAG, **common: Any) -> None:
     chain(dag.get_task(COMPARE_TASK), approve, repair, verdict)
 
 
-def repair_params() -> dict[str, Param]:
+def repair_params(pipeline: Pipeline | None) -> dict[str, Param]:
     """The form of `cdc_repair`."""
     return {
-        "pipeline": Param(
-            title="Pipeline",
-            type="string",
-            minLength=1,
-            examples=registered_names(),
-            description="A name from pipelines.yaml.",
-        ),
+        "pipeline": pipeline_param(pipeline),
         "tables": tables_param("Only these tables (schema.table, one per line); empty: all tables of the pipeline."),
         "dry_run": Param(False, title="Dry run", type="boolean", description="Only list the rows that differ."),
         "approved": Param(
@@ -78,22 +75,27 @@ def repair_params() -> dict[str, Param]:
     }
 
 
-def repair_dag() -> DAG:
-    """`cdc_repair`: one DAG for all pipelines, triggered with a form or by `airflow cdc repair`."""
-    common: dict[str, Any] = {"pipeline": "{{ params.pipeline }}"}
+def repair_dag(pipeline: Pipeline | None = None) -> DAG:
+    """`cdc_repair`, for all pipelines; or `cdc_repair__<name>`, for one that has DAGs of its own."""
     with DAG(
-        REPAIR_DAG_ID,
+        dag_name(pipeline, REPAIR_DAG_ID),
         schedule=None,
         start_date=START,
         catchup=False,
         is_paused_upon_creation=False,
-        params=repair_params(),
-        tags=["cdc"],
+        default_args=step_defaults(pipeline),
+        params=repair_params(pipeline),
+        tags=tags_of(pipeline),
         doc_md=REPAIR_DOC,
     ) as dag:
-        CompareTablesOperator(task_id=COMPARE_TASK, **common)
-        _mend(dag, **common)
+        CompareTablesOperator(task_id=COMPARE_TASK)
+        _mend(dag)
     return dag
+
+
+def repair_dags() -> dict[str, DAG]:
+    """The DAG for all pipelines and those of single ones, by id."""
+    return own_and_shared(repair_dag)
 
 
 def nightly_dag(pipeline: Pipeline) -> DAG:

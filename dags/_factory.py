@@ -18,6 +18,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.config.registry import load_unchanged
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.names import dag_id_for
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -32,12 +33,62 @@ def with_our_writer() -> list[Pipeline]:
     return [pipeline for pipeline in registered().values() if pipeline.is_applied]
 
 
+def with_own_dags() -> list[Pipeline]:
+    """The pipelines that are recovered, repaired and abandoned by DAGs of their own. Raises ConfigError for a bad registry."""
+    return [pipeline for pipeline in registered().values() if pipeline.airflow.own_dags]
+
+
 def registered_names() -> list[str]:
-    """The pipelines' names for the form; [] for a bad registry, which the first task of a run then reports."""
+    """The names for the form of a shared DAG; [] for a bad registry, which the first task of a run then reports."""
     try:
-        return sorted(registered())
+        return sorted(name for name, one in registered().items() if not one.airflow.own_dags)
     except ConfigError:
         return []
+
+
+def own_and_shared(make: Callable[[Pipeline | None], DAG]) -> dict[str, DAG]:
+    """The DAG for all pipelines (made of None), and one for each pipeline with DAGs of its own.
+
+    Only the first for a bad registry: its error is shown once, by the apply DAGs' file.
+    """
+    shared = make(None)
+    try:
+        own = with_own_dags()
+    except ConfigError:
+        own = []
+    return {shared.dag_id: shared, **one_each(own, make)}
+
+
+def pipeline_param(pipeline: Pipeline | None) -> Param:
+    """The field that names the pipeline. Suggestions, not an enum, where there are several: each change of an enum makes a new
+    version of the DAG.
+    """
+    shape: dict[str, Any] = {"title": "Pipeline", "type": "string"}
+    if pipeline is not None:
+        return Param(pipeline.name, enum=[pipeline.name], description="This DAG is of one pipeline.", **shape)
+    return Param(
+        minLength=1,
+        examples=registered_names(),
+        description="A name from pipelines.yaml; the list has those that were declared when the DAG was parsed.",
+        **shape,
+    )
+
+
+def step_defaults(pipeline: Pipeline | None) -> dict[str, Any]:
+    """`default_args` of recovery, repair and abandon: the pipeline, and where its tasks run if the DAG is its own.
+
+    Their retries follow Airflow's `[core] default_task_retries`, and no step of a recovery has a time limit.
+    """
+    if pipeline is None:
+        return {"pipeline": "{{ params.pipeline }}"}
+    own = task_defaults(pipeline)
+    where = {key: value for key, value in own.items() if key not in ("retries", "execution_timeout")}
+    return {**where, "pipeline": pipeline.name}
+
+
+def dag_name(pipeline: Pipeline | None, dag_id: str) -> str:
+    """The id of the pipeline's own DAG, or of the one for all."""
+    return dag_id if pipeline is None else dag_id_for(pipeline, dag_id)
 
 
 def tables_param(description: str, **schema: Any) -> Param:
@@ -61,8 +112,10 @@ def task_defaults(pipeline: Pipeline) -> dict[str, Any]:
     return {"retries": asked.retries, "pool": asked.pool, "pool_slots": asked.pool_slots, **given}
 
 
-def tags_of(pipeline: Pipeline) -> list[str]:
-    """The tags of a DAG of one pipeline, each once."""
+def tags_of(pipeline: Pipeline | None) -> list[str]:
+    """The tags of a DAG of one pipeline, each once; those of a DAG for all."""
+    if pipeline is None:
+        return ["cdc"]
     return list(dict.fromkeys(["cdc", pipeline.name, *pipeline.tags]))
 
 

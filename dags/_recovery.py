@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow.sdk import DAG, Param, chain
 
-from airflow_cdc.dags._factory import START, registered_names, tables_param
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.dags._factory import (
+    START,
+    dag_name,
+    own_and_shared,
+    pipeline_param,
+    step_defaults,
+    tables_param,
+    tags_of,
+)
 from airflow_cdc.decisions.diagnosis.strategy import AUTO, STRATEGIES
 from airflow_cdc.names import ASK_AGAIN_TASK, RECOVERY_DAG_ID
 from airflow_cdc.operators.approval import ApproveRecoveryOperator
@@ -37,16 +44,10 @@ tables as they were: fix what the failed task reports, then clear that task and 
 """
 
 
-def recovery_params(names: list[str]) -> dict[str, Param]:
-    """The form. Names are suggestions, not an enum: each change of an enum would create a new version of the DAG."""
+def recovery_params(pipeline: Pipeline | None) -> dict[str, Param]:
+    """The form."""
     return {
-        "pipeline": Param(
-            title="Pipeline",
-            type="string",
-            minLength=1,
-            examples=names,
-            description="A name from pipelines.yaml; the list has those that were declared when the DAG was parsed.",
-        ),
+        "pipeline": pipeline_param(pipeline),
         "strategy": Param(
             AUTO, title="Strategy", type="string", enum=[AUTO, *STRATEGIES], description_md=_strategies_explained()
         ),
@@ -72,18 +73,17 @@ def _strategies_explained() -> str:
     return f"- **{AUTO}**: the cheapest safe one.\n{rows}\n\nA strategy that does not fit the problem is refused, with the reason."
 
 
-def recovery_dag() -> DAG:
-    """`cdc_recovery`: one DAG for all pipelines, triggered with a form."""
-    pipeline: dict[str, Any] = {"pipeline": "{{ params.pipeline }}"}
+def recovery_dag(pipeline: Pipeline | None = None) -> DAG:
+    """`cdc_recovery`, for all pipelines; or `cdc_recovery__<name>`, for one that has DAGs of its own."""
     with DAG(
-        RECOVERY_DAG_ID,
+        dag_name(pipeline, RECOVERY_DAG_ID),
         schedule=None,
         start_date=START,
         catchup=False,
         is_paused_upon_creation=False,
-        default_args=pipeline,
-        params=recovery_params(registered_names()),
-        tags=["cdc"],
+        default_args=step_defaults(pipeline),
+        params=recovery_params(pipeline),
+        tags=tags_of(pipeline),
         doc_md=RECOVERY_DOC,
     ) as dag:
         diagnose = CdcDiagnoseOperator(task_id="diagnose", strategy="{{ params.strategy }}")
@@ -115,3 +115,8 @@ def recovery_dag() -> DAG:
         chain(recover, verify, publish, close, report)
         chain(resume, release)
     return dag
+
+
+def recovery_dags() -> dict[str, DAG]:
+    """The DAG for all pipelines and those of single ones, by id."""
+    return own_and_shared(recovery_dag)

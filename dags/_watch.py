@@ -10,7 +10,7 @@ from airflow.sdk import DAG, chain
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import START, one_each, registered, tags_of, task_defaults
-from airflow_cdc.names import RECOVERY_DAG_ID, watch_dag_id
+from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for, watch_dag_id
 from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
 
 WATCH_TASK = "watch"
@@ -40,7 +40,7 @@ def watch_dag(pipeline: Pipeline) -> DAG:
         )
         recover = TriggerDagRunOperator(
             task_id="recover",
-            trigger_dag_id=RECOVERY_DAG_ID,
+            trigger_dag_id=dag_id_for(pipeline, RECOVERY_DAG_ID),
             trigger_run_id=recovery,
             conf={"pipeline": pipeline.name, "note": f"found by {watch_dag_id(pipeline.name)}"},
             skip_when_already_exists=True,

@@ -1,7 +1,6 @@
-"""The Airflow DAGs `cdc_recovery` and `cdc_abandon`, which gives up a recovery."""
+"""The Airflow DAGs `cdc_recovery` and `cdc_abandon`, which gives up a recovery; both also of single pipelines (`own_dags`)."""
 
-from airflow_cdc.dags._abandon import abandon_dag
-from airflow_cdc.dags._recovery import recovery_dag
+from airflow_cdc.dags._abandon import abandon_dags
+from airflow_cdc.dags._recovery import recovery_dags
 
-cdc_recovery = recovery_dag()
-cdc_abandon = abandon_dag()
+globals().update({**recovery_dags(), **abandon_dags()})

@@ -1,5 +1,5 @@
-"""The Airflow DAG `cdc_repair`."""
+"""The Airflow DAG `cdc_repair`, and those of single pipelines (`own_dags`)."""
 
-from airflow_cdc.dags._checks import repair_dag
+from airflow_cdc.dags._checks import repair_dags
 
-cdc_repair = repair_dag()
+globals().update(repair_dags())

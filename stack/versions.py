@@ -20,6 +20,8 @@ KAFKA_CONNECT_OLD: Final = "3.4.1"
 DEBEZIUM: Final = "3.6.1.Final"
 # the newest of its MariaDB connector that mirrors of Maven Central hold
 DEBEZIUM_MARIADB: Final = "3.5.0.Final"
+# the newest of its offsets in a table that mirrors of Maven Central hold
+DEBEZIUM_JDBC: Final = "3.5.0.Final"
 DEBEZIUM_OF: Final = {"debezium": DEBEZIUM, "debezium-mariadb": DEBEZIUM_MARIADB, "debezium-postgres": DEBEZIUM}
 SPARK: Final = "4.1.3"
 SCALA: Final = "2.13"
@@ -93,6 +95,11 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     # a folder of its own: two versions of Debezium in one plugin would hide each other's classes
     "debezium-mariadb": (Wanted("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB, deep=True),),
     "debezium-postgres": (Wanted("io.debezium", "debezium-connector-postgres", DEBEZIUM, deep=True),),
+    # Debezium without Connect (stack/engine.py), to stand beside `kafka` and a set with a connector
+    "debezium-engine": (
+        Wanted("io.debezium", "debezium-embedded", DEBEZIUM),
+        Wanted("io.debezium", "debezium-storage-jdbc", DEBEZIUM_JDBC),
+    ),
     # Canal's distribution is in no Maven repository, its jars are (stack/canal.py); they hold ZooKeeper's server, too
     "canal": (
         Wanted("com.alibaba.otter", "canal.server", CANAL, deep=True),

@@ -13,6 +13,7 @@ def abandon(args: Namespace) -> int:
     """0 once it is given up. The connector is left as it is; what is printed says how that is."""
     from airflow_cdc.cli.permission import changer  # brings in Airflow's web server: not for commands that only read
 
-    done = abandoning.abandon(run_of(args), args.table or (), who=changer(), reason=args.reason)
+    run = run_of(args)
+    done = abandoning.abandon(run, args.table or (), who=changer(run.pipeline), reason=args.reason)
     emit(args, done, pairs(done))
     return 0

@@ -32,7 +32,7 @@ from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.kinds import SINKS, jars_for, rules_for
 from airflow_cdc.links import runbook_url
-from airflow_cdc.names import RECOVERY_DAG_ID
+from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for
 from airflow_cdc.operators.base import open_run
 
 PACKAGE = Path(airflow_cdc.__file__).parent
@@ -207,12 +207,13 @@ def recover(args: Namespace) -> int:
         "approved": args.yes,
         "note": args.note,
     }
-    run_id = trigger.start(RECOVERY_DAG_ID, conf)
+    dag_id = dag_id_for(pipeline, RECOVERY_DAG_ID)
+    run_id = trigger.start(dag_id, conf)
     if not args.wait:
-        emit(args, {"dag_id": RECOVERY_DAG_ID, "run_id": run_id}, [{"dag_id": RECOVERY_DAG_ID, "run_id": run_id}])
+        emit(args, {"dag_id": dag_id, "run_id": run_id}, [{"dag_id": dag_id, "run_id": run_id}])
         return 0
     with telling() as teller:
-        run_id, ended = trigger.follow(run_id, args.timeout, teller=teller)
+        run_id, ended = trigger.follow(run_id, args.timeout, teller=teller, dag_id=dag_id)
     report = reports.load(pipeline.name, run_id)
     emit(args, {"run_id": run_id, **ended.to_json(), "report": report and report.to_json()}, ended.rows())
     return ended.exit_status(report)

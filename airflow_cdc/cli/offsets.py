@@ -86,7 +86,7 @@ def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     """The connector stays stopped: what it skips or repeats from here is for a person to judge."""
     from airflow_cdc.cli.permission import changer  # brings in Airflow's web server: not for commands that only read
 
-    who, before = changer(), stored(run)
+    who, before = changer(run.pipeline), stored(run)
     _confirmed(args, run, before["offset"], value)
     done = move(run, value, who=who, shown=before["offset"])
     emit(args, done, pairs(done))

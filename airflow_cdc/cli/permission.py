@@ -18,14 +18,15 @@ from jwt import InvalidTokenError
 
 from airflow_cdc.config import settings
 from airflow_cdc.core.errors import NotAllowedError
-from airflow_cdc.names import RECOVERY_DAG_ID
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for
 
 TOKEN = "AIRFLOW_CLI_TOKEN"  # noqa: S105 - the variable's name, as airflowctl reads it
 SHELL = "shell"
 
 
-def changer() -> str:
-    """The name to be kept of whoever gives this command. Raises NotAllowedError unless they may trigger `cdc_recovery`.
+def changer(pipeline: Pipeline) -> str:
+    """The name to be kept of whoever gives this command. Raises NotAllowedError unless they may trigger its recovery.
 
     With `[cdc] cli_users = shell` everybody with a shell may, and is named by that.
     """
@@ -33,9 +34,10 @@ def changer() -> str:
     if settings.cli_users() == SHELL:
         return shell
     user = _user(os.environ.get(TOKEN, ""))
-    if not _may_recover(user):
+    dag_id = dag_id_for(pipeline, RECOVERY_DAG_ID)
+    if not _may_trigger(user, dag_id):
         raise NotAllowedError(
-            f"Airflow user {user.get_name()} may not trigger {RECOVERY_DAG_ID}",
+            f"Airflow user {user.get_name()} may not trigger {dag_id}",
             todo="Nothing was changed. Use the token of a user who may trigger it.",
         )
     return f"{user.get_name()} ({shell})"
@@ -58,8 +60,8 @@ def _user(token: str) -> BaseUser:
         ) from None
 
 
-def _may_recover(user: BaseUser) -> bool:
-    details = DagDetails(id=RECOVERY_DAG_ID)
+def _may_trigger(user: BaseUser, dag_id: str) -> bool:
+    details = DagDetails(id=dag_id)
     return create_auth_manager().is_authorized_dag(
         method="POST", user=user, access_entity=DagAccessEntity.RUN, details=details
     )

@@ -9,7 +9,7 @@ from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pipeline_of, tables_of
 from airflow_cdc.core.report import RecoveryReport
-from airflow_cdc.names import REPAIR_DAG_ID
+from airflow_cdc.names import REPAIR_DAG_ID, dag_id_for
 
 KEYS = "repair.json"
 
@@ -32,12 +32,13 @@ def repair(args: Namespace) -> int:
         "approved": args.yes,
         "note": args.note,
     }
-    run_id = trigger.start(REPAIR_DAG_ID, conf)
+    dag_id = dag_id_for(pipeline, REPAIR_DAG_ID)
+    run_id = trigger.start(dag_id, conf)
     if not (args.wait or args.dry_run):
-        emit(args, {"dag_id": REPAIR_DAG_ID, "run_id": run_id}, [{"dag_id": REPAIR_DAG_ID, "run_id": run_id}])
+        emit(args, {"dag_id": dag_id, "run_id": run_id}, [{"dag_id": dag_id, "run_id": run_id}])
         return 0
     with telling() as teller:
-        ended = trigger.wait(run_id, args.timeout, teller=teller, dag_id=REPAIR_DAG_ID)
+        ended = trigger.wait(run_id, args.timeout, teller=teller, dag_id=dag_id)
     report = reports.load(pipeline.name, run_id)
     keys = reports.load_json(pipeline.name, run_id, KEYS) or {}
     data = {"run_id": run_id, **ended.to_json(), "keys": keys, "report": report and report.to_json()}

@@ -103,24 +103,24 @@ def wait(
     return poll_until(probe, timeout=timeout, interval=interval, what=f"the end of run {run_id}")
 
 
-def follow(run_id: str, timeout: float, *, teller: Teller) -> tuple[str, Ended]:
+def follow(run_id: str, timeout: float, *, teller: Teller, dag_id: str = RECOVERY_DAG_ID) -> tuple[str, Ended]:
     """Wait for a recovery, and for the run that asks again if its plan changed; returns the last run and its end."""
     deadline = time.monotonic() + timeout
     while True:
-        ended = wait(run_id, deadline - time.monotonic(), teller=teller)
-        successor = asks_again(run_id) if ended.tasks.get(ASK_AGAIN_TASK) == "success" else None
+        ended = wait(run_id, deadline - time.monotonic(), teller=teller, dag_id=dag_id)
+        successor = asks_again(run_id, dag_id) if ended.tasks.get(ASK_AGAIN_TASK) == "success" else None
         if successor is None:
             return run_id, ended
         teller.say(f"the plan changed, and a person is asked again: run {successor}")
         run_id = successor
 
 
-def asks_again(run_id: str) -> str | None:
-    """The run of cdc_recovery that asks about the plan which that of `run_id` became; None if there is none."""
+def asks_again(run_id: str, dag_id: str = RECOVERY_DAG_ID) -> str | None:
+    """The run of the same DAG that asks about the plan which that of `run_id` became; None if there is none."""
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
 
-    noted = XComModel.get_many(run_id=run_id, dag_ids=RECOVERY_DAG_ID, task_ids=ASK_AGAIN_TASK, key="trigger_run_id")
+    noted = XComModel.get_many(run_id=run_id, dag_ids=dag_id, task_ids=ASK_AGAIN_TASK, key="trigger_run_id")
     with create_session() as session:
         successor = session.scalars(noted).first()
         return None if successor is None else str(XComModel.deserialize_value(successor))

@@ -184,9 +184,7 @@ class ApplySpec:
 
 @settings
 class AirflowSpec:
-    """How Airflow runs the tasks of the pipeline's own DAGs: apply, maintain, nightly, backfill, watch. `timeout` in
-    seconds. The DAGs for all pipelines (recovery, repair, abandon) are not changed by it.
-    """
+    """How Airflow runs the tasks of the pipeline's own DAGs. `timeout` in seconds."""
 
     pool: str = key("Pool of the tasks.", default="default_pool")
     pool_slots: int = key("Slots that each task takes in the pool.", default=1)
@@ -197,6 +195,7 @@ class AirflowSpec:
     )
     timeout: int = key("End a task that runs for longer than this; 0: never.", form=DURATION, default=0)
     retries: int = key("How often a failed task is tried again.", default=0)
+    own_dags: bool = key("Recovered by `cdc_recovery__<name>` and so on, and by no shared DAG.", default=False)
 
     def __post_init__(self) -> None:
         if self.pool_slots < 1:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from airflow.sdk import Connection
 
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook, flag
 
 # extra fields of the connection → fields of the endpoint
@@ -17,6 +19,12 @@ AUTH: Final[Mapping[str, str]] = {
     "cert_file": "certificate",
     "key_file": "key",
     "key_password": "key_password",
+}
+
+# how the host of a managed service looks
+MANAGED: Final[Mapping[str, str]] = {
+    r"(^|[/.])confluent\.cloud([:/]|$)": "Confluent Cloud's managed connectors",
+    r"(^|/)kafkaconnect\.[a-z0-9-]+\.amazonaws\.com(\.cn)?([:/]|$)": "MSK Connect",
 }
 
 
@@ -40,6 +48,7 @@ class KafkaConnectHook(CdcHook[ConnectEndpoint]):
         """The REST address and its credentials. Raises ConfigError."""
         extra = conn.extra_dejson
         host = self.required(conn.host, "host")
+        self._refuse_managed(host)
         url = host if "://" in host else f"{conn.schema or 'http'}://{host}"
         if conn.port:
             url = f"{url.rstrip('/')}:{conn.port}"
@@ -53,6 +62,16 @@ class KafkaConnectHook(CdcHook[ConnectEndpoint]):
             verify=extra.get("ca_file") or flag(extra, "verify", default=True),
             **given,
         )
+
+    def _refuse_managed(self, host: str) -> None:
+        """Raises ConfigError for connectors that another company runs: they cannot be stopped as Kafka Connect's can."""
+        for pattern, name in MANAGED.items():
+            if re.search(pattern, host):
+                raise ConfigError(
+                    f"{name} is not supported: its connectors cannot be stopped and told an offset as Kafka Connect's can",
+                    where=self.where,
+                    todo="Use a Kafka Connect of your own beside these brokers; `airflow cdc explain` reads an error's text.",
+                )
 
     def get_conn(self) -> KafkaConnect:
         return KafkaConnect(self.endpoint())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
 
-from airflow_cdc.operators.base import CdcOperator, find_pipeline, lives, open_run
+from airflow_cdc.operators.base import CdcOperator, check_own_dags, find_pipeline, lives, open_run
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
@@ -42,6 +42,7 @@ class AbandonRecoveryOperator(CdcOperator):
     def open_run(self, context: Context) -> Run:
         """A run without options: a table that is no longer in pipelines.yaml can be given up, too."""
         pipeline = find_pipeline(self.pipeline, self.registry)
+        check_own_dags(context, pipeline)
         return open_run(
             pipeline,
             context["run_id"],

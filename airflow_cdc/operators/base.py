@@ -19,10 +19,11 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow_cdc import metrics
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import get_pipeline, load_registry
-from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
+from airflow_cdc.core.errors import CdcError, NotAllowedError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.links import runbook_url
+from airflow_cdc.names import SHARED_DAG_IDS, dag_id_for
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.lease import Lives
@@ -71,10 +72,22 @@ def open_run(
 
 def open_run_of(context: Context, pipeline: Pipeline, reports: str | None = None) -> Run:
     """The run of this DAG run over `pipeline`. Raises ConfigError or UsageError."""
+    check_own_dags(context, pipeline)
     options = asked_for(context, pipeline)
     return open_run(
         pipeline, context["run_id"], options, reports, dag_id=context["ti"].dag_id, lives=partial(lives, context)
     )
+
+
+def check_own_dags(context: Context, pipeline: Pipeline) -> None:
+    """Raise NotAllowedError in a DAG for all pipelines, if this one has DAGs of its own: rights to those would mean nothing."""
+    dag_id = context["ti"].dag_id
+    if pipeline.airflow.own_dags and dag_id in SHARED_DAG_IDS:
+        raise NotAllowedError(
+            f"pipeline {pipeline.name} has DAGs of its own, and {dag_id} does nothing for it",
+            where=f"pipeline {pipeline.name}, key airflow.own_dags",
+            todo=f"Trigger {dag_id_for(pipeline, dag_id)}; it also finishes a recovery that was opened here.",
+        )
 
 
 def lives(context: Context, dag_id: str, run_id: str) -> bool | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
-from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID
+from airflow_cdc.names import ABANDON_DAG_ID, RECOVERY_DAG_ID, SHARED_DAG_IDS
 from airflow_cdc.plugin.colour import NOT_OBSERVED, RECOVERED, SINK_DIFFERS
 from airflow_cdc.plugin.running import RunningRun
 
@@ -28,13 +28,17 @@ class Action:
     form: str = ""
     asks: bool = False
 
+    def of_pipeline(self, name: str) -> Action:
+        """The same button for a pipeline with DAGs of its own."""
+        return replace(self, dag_id=f"{self.dag_id}__{name}") if self.dag_id in SHARED_DAG_IDS else self
+
 
 _BY_CODE: Mapping[str, Action] = {
     SINK_DIFFERS: Action(
         "Repair the rows…", "A check found rows that differ; only those are written.", form=REPAIR_FORM
     ),
     NOT_OBSERVED: Action(
-        "Diagnose…", "cdc_recovery diagnoses first, and asks before it changes anything.", form=RECOVER_FORM
+        "Diagnose…", "The recovery diagnoses first, and asks before it changes anything.", form=RECOVER_FORM
     ),
     RECOVERED: Action(
         "Look again…", "The pipeline has not been diagnosed since the recovery ended.", form=RECOVER_FORM

@@ -27,7 +27,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.config.registry import load_unchanged
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, main_dag_id
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, dag_id_for, main_dag_id
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import RECOVER_FORM, REPAIR_FORM
 from airflow_cdc.plugin.colour import VERDICTS
@@ -69,8 +69,13 @@ KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
 
 
 def may_open(request: Request, user: GetUserDep) -> None:
-    """Users who may read the recovery DAG may open the page."""
-    requires_access_dag("GET", param_dag_id=RECOVERY_DAG_ID)(request, user)
+    """Users who may read the recovery DAG may open the page: of a pipeline with one of its own, that; of the overview, any."""
+    pipeline = request.path_params.get("pipeline")
+    ids = [_dag_id(pipeline, RECOVERY_DAG_ID)] if pipeline else _recovery_dags()
+    for dag_id in ids[:-1]:
+        if _may_read(user, dag_id):
+            return
+    requires_access_dag("GET", param_dag_id=ids[-1])(request, user)
 
 
 def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
@@ -83,14 +88,28 @@ def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
     return pipeline
 
 
-def may_change(request: Request, user: GetUserDep) -> None:
-    """Users who may trigger the recovery DAG may send the forms."""
-    requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=RECOVERY_DAG_ID)(request, user)
+def may_change(request: Request, pipeline: str, user: GetUserDep) -> None:
+    """Users who may trigger the pipeline's recovery DAG may send the forms."""
+    dag_id = _dag_id(pipeline, RECOVERY_DAG_ID)
+    requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=dag_id)(request, user)
 
 
-def may_repair(request: Request, user: GetUserDep) -> None:
-    """Users who may trigger the repair DAG may start a repair."""
-    requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=REPAIR_DAG_ID)(request, user)
+def may_repair(request: Request, pipeline: str, user: GetUserDep) -> None:
+    """Users who may trigger the pipeline's repair DAG may start a repair."""
+    dag_id = _dag_id(pipeline, REPAIR_DAG_ID)
+    requires_access_dag("POST", DagAccessEntity.RUN, param_dag_id=dag_id)(request, user)
+
+
+def _dag_id(pipeline: str, dag_id: str) -> str:
+    """The pipeline's own DAG instead of `dag_id`, if it has one; a pipeline that is not declared has none."""
+    declared = _registered().get(pipeline)
+    return dag_id_for(declared, dag_id) if declared else dag_id
+
+
+def _recovery_dags() -> list[str]:
+    """All recovery DAGs, the one for all pipelines last."""
+    own = {dag_id_for(one, RECOVERY_DAG_ID) for one in _registered().values()}
+    return [*sorted(own - {RECOVERY_DAG_ID}), RECOVERY_DAG_ID]
 
 
 PipelineDep = Annotated[str, Depends(may_read)]
@@ -134,7 +153,9 @@ class Search:
 def overview(request: Request, user: GetUserDep, search: Annotated[Search, Depends()]) -> Response:
     """The pipelines that the user may read, the worst first; filtered by a search, a page at a time."""
     names = _readable(user)
-    rows = view.overview(_store(), names, datetime.now(UTC), _registered(), running_runs(names))
+    rows = view.overview(
+        _store(), names, datetime.now(UTC), _registered(), running_runs([_registered()[name] for name in names])
+    )
     listing = view.listing(rows, search.q.strip(), search.state, search.page, owner=search.owner, tag=search.tag)
     owners, tags = sorted({one.owner for one in rows if one.owner}), sorted({tag for one in rows for tag in one.tags})
     filters: dict[str, Any] = {"owners": owners, "tags": tags, "counts": view.counts(rows)}
@@ -142,7 +163,7 @@ def overview(request: Request, user: GetUserDep, search: Annotated[Search, Depen
 
 
 def _row(pipeline: str) -> view.Row:
-    live = running_runs([pipeline]).get(pipeline)
+    live = running_runs([_registered()[pipeline]]).get(pipeline)
     return view.row(_store(), pipeline, datetime.now(UTC), _registered()[pipeline], live)
 
 
@@ -170,7 +191,8 @@ def recover(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: Ge
     """Trigger cdc_recovery as the form says, and redirect to its run."""
     declared = _registered()[pipeline]
     offered = choices_for(_row(pipeline).seen, has_sink=declared.has_sink)
-    return _to_run(request, RECOVERY_DAG_ID, start_recovery(declared, fields, offered, user.get_name()))
+    run_id = start_recovery(declared, fields, offered, user.get_name())
+    return _to_run(request, dag_id_for(declared, RECOVERY_DAG_ID), run_id)
 
 
 def repair_form(request: Request, pipeline: PipelineDep) -> Response:
@@ -181,7 +203,8 @@ def repair_form(request: Request, pipeline: PipelineDep) -> Response:
 
 def repair(request: Request, pipeline: PipelineDep, fields: FieldsDep, user: GetUserDep) -> Response:
     """Trigger cdc_repair as the form says, and redirect to its run."""
-    return _to_run(request, REPAIR_DAG_ID, start_repair(_registered()[pipeline], fields, user.get_name()))
+    declared = _registered()[pipeline]
+    return _to_run(request, dag_id_for(declared, REPAIR_DAG_ID), start_repair(declared, fields, user.get_name()))
 
 
 def silence_form(request: Request, pipeline: PipelineDep) -> Response:
@@ -252,16 +275,14 @@ def _plain(part: str) -> str:
 
 def _readable(user: Any) -> list[str]:
     """The pipelines whose DAG the user may read."""
-    manager = get_auth_manager()
     by_dag = {main_dag_id(name, applied=one.is_applied): name for name, one in _registered().items()}
     teams = DagModel.get_dag_id_to_team_name_mapping(list(by_dag))
-    return [
-        name
-        for dag_id, name in by_dag.items()
-        if manager.is_authorized_dag(
-            method="GET", details=DagDetails(id=dag_id, team_name=teams.get(dag_id)), user=user
-        )
-    ]
+    return [name for dag_id, name in by_dag.items() if _may_read(user, dag_id, teams.get(dag_id))]
+
+
+def _may_read(user: Any, dag_id: str, team: str | None = None) -> bool:
+    details = DagDetails(id=dag_id, team_name=team)
+    return get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
 
 
 def _store() -> ReportStore:
@@ -320,7 +341,7 @@ def _failed(request: Request, error: Exception) -> Response:
 
 _RIGHTS = (
     f"This needs the right to read the DAG {RECOVERY_DAG_ID}, and of a pipeline its apply DAG; to change something, the right "
-    f"to trigger {RECOVERY_DAG_ID}."
+    f"to trigger {RECOVERY_DAG_ID}. A pipeline with DAGs of its own has one of its own instead."
 )
 _SAID = {
     401: "You are not signed in to Airflow.",

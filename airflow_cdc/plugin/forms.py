@@ -24,7 +24,7 @@ from airflow_cdc.core.duration import parse_duration
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.decisions.diagnosis.strategy import AUTO, STRATEGIES
-from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, dag_id_for
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import Silence, StoredObservation
 
@@ -92,7 +92,7 @@ def start_recovery(pipeline: Pipeline, fields: Fields, offered: Sequence[Choice]
     if strategy not in {AUTO, *(choice.code for choice in offered)}:
         raise _bad(f"The strategy {strategy} was not offered for this problem.")
     conf = {"pipeline": pipeline.name, "strategy": strategy, "tables": _tables(pipeline, fields), "note": _note(fields)}
-    return _trigger(RECOVERY_DAG_ID, conf, user)
+    return _trigger(dag_id_for(pipeline, RECOVERY_DAG_ID), conf, user)
 
 
 def start_repair(pipeline: Pipeline, fields: Fields, user: str) -> str:
@@ -103,7 +103,7 @@ def start_repair(pipeline: Pipeline, fields: Fields, user: str) -> str:
         "dry_run": bool(_one(fields, "dry_run")),
         "note": _note(fields),
     }
-    return _trigger(REPAIR_DAG_ID, conf, user)
+    return _trigger(dag_id_for(pipeline, REPAIR_DAG_ID), conf, user)
 
 
 def silence(store: ReportStore, pipeline: str, code: str, fields: Fields, user: str) -> Silence:

@@ -12,7 +12,8 @@ from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from sqlalchemy import select
 
-from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, nightly_dag_id
+from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, SHARED_DAG_IDS, dag_id_for, nightly_dag_id
 from airflow_cdc.reports.stored import RunSummary
 
 APPROVE_TASK = "approve"
@@ -44,10 +45,10 @@ class RunningRun:
         return self.began + timedelta(seconds=last.seconds) if last else None
 
 
-def running_runs(pipelines: Iterable[str]) -> Mapping[str, RunningRun]:
+def running_runs(pipelines: Iterable[Pipeline]) -> Mapping[str, RunningRun]:
     """Pipeline → the run that works on it now or is queued; two queries for any number of pipelines."""
-    nights = {nightly_dag_id(name): name for name in pipelines}
-    dag_ids = [RECOVERY_DAG_ID, REPAIR_DAG_ID, *nights]
+    own = {dag_id: one.name for one in pipelines for dag_id in _own_dags(one)}
+    dag_ids = [RECOVERY_DAG_ID, REPAIR_DAG_ID, *own]
     with create_session() as session:
         states = (DagRunState.RUNNING, DagRunState.QUEUED)
         query = select(DagRun.dag_id, DagRun.run_id, DagRun.conf, DagRun.start_date)
@@ -57,8 +58,14 @@ def running_runs(pipelines: Iterable[str]) -> Mapping[str, RunningRun]:
     return {
         name: RunningRun(dag_id, run_id, began, *steps.get((dag_id, run_id), ("", "")))
         for dag_id, run_id, conf, began in live
-        if (name := nights.get(dag_id) or str((conf or {}).get("pipeline") or ""))
+        if (name := own.get(dag_id) or str((conf or {}).get("pipeline") or ""))
     }
+
+
+def _own_dags(pipeline: Pipeline) -> list[str]:
+    """The DAGs of this pipeline alone whose runs work on it."""
+    ids = {dag_id_for(pipeline, dag_id) for dag_id in (RECOVERY_DAG_ID, REPAIR_DAG_ID)} - SHARED_DAG_IDS
+    return [nightly_dag_id(pipeline.name), *sorted(ids)]
 
 
 def _steps(session: object, run_ids: Sequence[str]) -> dict[tuple[str, str], tuple[str, str]]:

@@ -50,6 +50,7 @@ class Row:
     runs: Sequence[RunSummary]
     error: str = ""
     has_sink: bool = True
+    own_dags: bool = False
     owner: str = ""
     tags: tuple[str, ...] = ()
     silence: Silence | None = None
@@ -75,7 +76,8 @@ class Row:
     def actions(self) -> tuple[Action, ...]:
         """The buttons, the most suitable first."""
         diagnosis = self.seen.diagnosis if self.seen else None
-        return actions_for(self.code, diagnosis, has_sink=self.has_sink, running=self.running)
+        actions = actions_for(self.code, diagnosis, has_sink=self.has_sink, running=self.running)
+        return tuple(one.of_pipeline(self.name) for one in actions) if self.own_dags else actions
 
     @property
     def unreachable(self) -> Mapping[str, str]:
@@ -230,8 +232,8 @@ def row(
     """The stored facts of one pipeline; an unreadable file is mentioned, and the pipeline is then unknown."""
     known = _known(store, name, now)
     has_sink = declared is None or declared.has_sink
-    owner, tags = (declared.owner, declared.tags) if declared else ("", ())
-    return replace(known, has_sink=has_sink, owner=owner, tags=tags, running=running, now=now)
+    owner, tags, own_dags = (declared.owner, declared.tags, declared.airflow.own_dags) if declared else ("", (), False)
+    return replace(known, has_sink=has_sink, own_dags=own_dags, owner=owner, tags=tags, running=running, now=now)
 
 
 def _known(store: ReportStore, name: str, now: datetime) -> Row:

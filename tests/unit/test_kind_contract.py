@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
+from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
@@ -46,6 +47,19 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
             "cursor": "zookeeper",
         },
         CanalEndpoint("zk:2181", "u", HUSH, "n", "zookeeper", "/conf", "/log", ("a", "b"), ("c",), ("d",)),
+    ),
+    ("connectors", "debezium_engine"): (
+        {
+            "conn_id": "c",
+            "name": "n",
+            "config": "/conf/application.properties",
+            "start": "a b",
+            "stop": "c",
+            "status": "d",
+        },
+        EngineEndpoint(
+            database=SqlEndpoint("postgresql+psycopg", "cdc", "db", 5432, "u", HUSH), config="/conf", start=("a", "b")
+        ),
     ),
     ("connectors", "flink"): (
         {"conn_id": "c", "name": "n", "plan": "/plan.json", "savepoints": "file:///s", "session": ["a=b"]},

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, NoReturn, Self
 
 from airflow_cdc.connectors.canal.capture import ADDRESS, GTID, STANDBY, CanalCapture, is_on, start_of
-from airflow_cdc.connectors.canal.control import Commands
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import ZOOKEEPER, CanalEndpoint
 from airflow_cdc.connectors.canal.heartbeat import captured, interval_ms
@@ -20,6 +19,7 @@ from airflow_cdc.connectors.canal.stores.cursors import CLIENT, Cursors, CursorS
 from airflow_cdc.connectors.canal.stores.file import FileCursors
 from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors
 from airflow_cdc.connectors.canal.values import TIME_ZONE
+from airflow_cdc.connectors.commands import Commands
 from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError, ConnectorError

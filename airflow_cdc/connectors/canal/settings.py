@@ -7,20 +7,12 @@ from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar, cast
 from zoneinfo import ZoneInfo
 
+from airflow_cdc.connectors.commands import COMMAND
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
 
 E = TypeVar("E")
-
-
-def _command(written: object) -> str:
-    text = read_text(written)
-    try:
-        shlex.split(text)
-    except ValueError as error:
-        raise ConfigError(f"is no command: {error}", todo="Close the quotes.") from None
-    return text
 
 
 def _zone(written: object) -> str:
@@ -35,7 +27,6 @@ def _zone(written: object) -> str:
 
 
 ZONE: Final = Form("time zone", _zone)
-COMMAND: Final = Form("command", _command)
 
 
 @settings

@@ -28,6 +28,6 @@ KIND = ConnectorKind(
         ),
     },
     through=("kafka",),
-    over_topics=Lazy(".old_connect:with_topic", __name__),
+    over_topics=Lazy(".variants:variant_of", __name__),
     config_rules=Lazy(".config_rules:RULES", __name__),
 )

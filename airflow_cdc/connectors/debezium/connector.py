@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from airflow_cdc.connectors.debezium.history import compare_history, fold_histor
 from airflow_cdc.connectors.debezium.sent import last_sent
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.connectors.kafka_connect import offsets_topic
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, entry_of, server_of
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, server_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
@@ -68,41 +69,34 @@ class OwnTopics:
         return replace(known, records=len(records), differences=differences, snapshot_at=at)
 
 
-class DebeziumConnector(KafkaConnect):
-    """The Debezium connectors of one Connect cluster. `codec` reads the offsets that they store for this source."""
-
-    def __init__(self, endpoint: ConnectEndpoint, codec: OffsetCodec) -> None:
-        super().__init__(endpoint)
-        self._codec = codec
-
-    def limited(self, limits: CallLimits) -> Self:
-        """A copy with these limits on each call."""
-        return type(self)(self.endpoint.limited(limits), self._codec)
+class AnyDebezium(ABC):
+    """What is the same of every Debezium connector, whatever runs it."""
 
     @property
+    @abstractmethod
     def codec(self) -> OffsetCodec:
         """How its stored offsets are read."""
-        return self._codec
+
+    @abstractmethod
+    def state(self, name: str) -> ConnectorState:
+        """The current state of the connector and its tasks. Raises ConnectorError."""
+
+    @abstractmethod
+    def entries(self, name: str) -> tuple[OffsetEntry, ...]:
+        """All offsets that are stored for the connector. Raises ConnectorError."""
+
+    @abstractmethod
+    def raw_config(self, name: str) -> Mapping[str, str]:
+        """The settings with their secrets. Raises ConnectorError."""
+
+    @abstractmethod
+    def change_config(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
+        """Replace the settings. Raises ConnectorError."""
 
     @property
     def own_topics(self) -> OwnTopics:
         """What it stores in topics, read through the transport: a hanging broker says nothing about Connect."""
         return OwnTopics()
-
-    def entries(self, name: str) -> tuple[OffsetEntry, ...]:
-        """All offsets that are stored for the connector. Raises ConnectorError."""
-        return tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in self.offsets(name))
-
-    def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
-        """Where the connector `name` keeps the offset of `key`."""
-        return ConnectOffsetStore(self, name, key)
-
-    def state(self, name: str) -> ConnectorState:
-        """The current state of the connector and its tasks; traces without secrets. Raises ConnectorError."""
-        status = self.status(name)
-        own = status["connector"]
-        tasks = tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"])
-        return ConnectorState(own["state"], tasks, own.get("trace", ""))
 
     def is_away(self, name: str) -> bool:
         """Whether `point_at` sent it elsewhere and `point_back` has not yet returned it."""
@@ -121,7 +115,7 @@ class DebeziumConnector(KafkaConnect):
         """Let it read from the address before `point_at` again. Idempotent. Raises ConnectorError."""
         self._change(name, lambda config: pointed_back(config) if is_away(config) else config)
 
-    def _change(self, name: str, by: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    def _change(self, name: str, by: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
         config = self.raw_config(name)
         if (changed := by(config)) != config:
             self.change_config(name, config, changed)
@@ -130,9 +124,9 @@ class DebeziumConnector(KafkaConnect):
         """What diagnosis needs to know about the connector, read and parsed once. Raises ConnectorError."""
         state = self.state(name)
         raw = self.raw_config(name)
-        offsets = self.offsets(name)
-        mine = entry_of(offsets, server_of(raw)) or {}
-        key, value = mine.get("partition"), mine.get("offset")
+        entries = self.entries(name)
+        mine = _own_entry(entries, server_of(raw))
+        key, value = (mine.key, mine.value) if mine else (None, None)
         capture, fault = read_capture(raw)
         return ConnectorFacts(
             state=state.state,
@@ -140,13 +134,52 @@ class DebeziumConnector(KafkaConnect):
             config=mask_config(raw),
             offset=self.codec.read(value, key or {}) if value else None,
             key=key,
-            offsets_count=len(offsets),
-            other_keys=tuple(entry["partition"] for entry in offsets if entry is not mine and entry["offset"]),
+            offsets_count=len(entries),
+            other_keys=tuple(entry.key for entry in entries if entry is not mine and entry.value),
             address=address_in(raw),
             heartbeats=raw.get("heartbeat.interval.ms", "0").strip() not in ("", "0"),
             capture=capture,
             capture_fault=fault,
         )
+
+
+def _own_entry(entries: Sequence[OffsetEntry], server: str) -> OffsetEntry | None:
+    """The entry of this server; without a name, the only entry there is."""
+    if not server:
+        return entries[0] if len(entries) == 1 else None
+    return next((entry for entry in entries if entry.key.get("server") == server), None)
+
+
+class DebeziumConnector(KafkaConnect, AnyDebezium):
+    """The Debezium connectors of one Connect cluster. `codec` reads the offsets that they store for this source."""
+
+    def __init__(self, endpoint: ConnectEndpoint, codec: OffsetCodec) -> None:
+        super().__init__(endpoint)
+        self._codec = codec
+
+    def limited(self, limits: CallLimits) -> Self:
+        """A copy with these limits on each call."""
+        return type(self)(self.endpoint.limited(limits), self._codec)
+
+    @property
+    def codec(self) -> OffsetCodec:
+        """How its stored offsets are read."""
+        return self._codec
+
+    def entries(self, name: str) -> tuple[OffsetEntry, ...]:
+        """All offsets that are stored for the connector. Raises ConnectorError."""
+        return tuple(OffsetEntry(entry["partition"], entry["offset"]) for entry in self.offsets(name))
+
+    def offset_store(self, name: str, key: JsonObject) -> OffsetStore:
+        """Where the connector `name` keeps the offset of `key`."""
+        return ConnectOffsetStore(self, name, key)
+
+    def state(self, name: str) -> ConnectorState:
+        """The current state of the connector and its tasks; traces without secrets. Raises ConnectorError."""
+        status = self.status(name)
+        own = status["connector"]
+        tasks = tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"])
+        return ConnectorState(own["state"], tasks, own.get("trace", ""))
 
 
 def _with_sent(facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:

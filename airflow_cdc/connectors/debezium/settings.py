@@ -22,3 +22,8 @@ class DebeziumSettings(ConnectorSpec):
         "Belongs to `offsets_topic`: the `status.storage.topic` of that Kafka Connect, where the restart is seen.",
         default="",
     )
+    strimzi_namespace: str = key(
+        "Only for a connector that is a `KafkaConnector` resource of Strimzi: the namespace of that resource, whose name is `name`."
+        " It is then stopped, started and changed there; `conn_id` leads to Connect's REST interface all the same.",
+        default="",
+    )

@@ -96,14 +96,14 @@ class SqlControlStore:
                 return ask(connection)
         except DBAPIError as error:
             raise UnknownStateError(
-                f"the database does not answer as it should: {_described(error)}",
+                f"the database does not answer as it should: {described(error)}",
                 where=self.place(pipeline),
                 todo="Check its address, its login, and that the login may create and write tables.",
             ) from None
 
     def _engine(self) -> Engine:
         if self._made is None:
-            self._made = _engine_of(self.endpoint)
+            self._made = engine_of(self.endpoint)
         return self._made
 
 
@@ -119,7 +119,7 @@ def _insert(connection: Connection, pipeline: str, values: Mapping[str, Any]) ->
         raise StaleHeadError("somebody else wrote the first document", where=f"{TABLE}.{pipeline}") from None
 
 
-def _engine_of(endpoint: SqlEndpoint) -> Engine:
+def engine_of(endpoint: SqlEndpoint) -> Engine:
     url = URL.create(
         endpoint.driver,
         username=endpoint.user or None,
@@ -137,7 +137,7 @@ def _engine_of(endpoint: SqlEndpoint) -> Engine:
         raise ConfigError(f"SQLAlchemy knows no {endpoint.driver!r}", where=endpoint.where) from None
 
 
-def _described(error: DBAPIError) -> str:
+def described(error: DBAPIError) -> str:
     """The driver's own words, without the statement and its parameters."""
     return " ".join(f"{type(error.orig).__name__}: {error.orig}".split())[:300]
 

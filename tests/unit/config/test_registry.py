@@ -116,7 +116,12 @@ def test_a_bare_off_is_the_word_off(registry: Path) -> None:
         ("kind: mysql, ", "kind: mysql, tabels: [x.y], ", "source.tabels", "Did you mean 'tables'?"),
         ("    sink:  ", "    sinc:  ", "sinc", "Did you mean 'sink'?"),
         ("kind: mysql", "kind: oracle", "source.kind", "Write 'mysql', 'mariadb' or 'postgres'."),
-        ("kind: debezium", "kind: maxwell", "connector.kind", "Write 'debezium', 'canal' or 'flink'."),
+        (
+            "kind: debezium",
+            "kind: maxwell",
+            "connector.kind",
+            "Write 'debezium', 'debezium_engine', 'canal' or 'flink'.",
+        ),
         ("writer: cdc_apply", "writer: nobody", "sink.writer", "Write 'cdc_apply' or 'connector'."),
         ("tables: [shop.customers, shop.orders]", "tables: []", "source.tables", "schema.table"),
         ("tables: [shop.customers, shop.orders]", "tables: [orders]", "source.tables", "schema.table"),

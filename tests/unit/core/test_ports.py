@@ -15,6 +15,7 @@ import pytest
 
 from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector, OwnTopics
+from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
 from airflow_cdc.connectors.flink.connector import FlinkConnector
 from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
@@ -60,7 +61,7 @@ def prepared(transaction: XaTransaction) -> ports.PreparedTransaction:
     return transaction
 
 
-def connector(client: DebeziumConnector | CanalConnector | FlinkConnector) -> ports.Connector:
+def connector(client: DebeziumConnector | DebeziumEngine | CanalConnector | FlinkConnector) -> ports.Connector:
     return client
 
 

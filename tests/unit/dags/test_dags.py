@@ -147,8 +147,33 @@ def test_what_airflow_tries_again_by_itself_a_recovery_does_too(registry: Path) 
     assert done.stdout.strip().splitlines()[-1] == "set()"
 
 
+OWN = REGISTRY + "    airflow: {own_dags: true, queue: team-a, retries: 2, timeout: 1h, pool: shop}\n"
+
+
+def test_a_pipeline_with_dags_of_its_own_is_in_no_form_of_the_others(airflow_db: Path, registry: Path) -> None:
+    registry.write_text(OWN)
+    bag = loaded()
+    assert bag.import_errors == {}
+    own = {f"{dag_id}__shop" for dag_id in ALWAYS}
+    assert set(bag.dags) == DAGS | own
+    for dag_id in ALWAYS:
+        shared, mine = bag.dags[dag_id], bag.dags[f"{dag_id}__shop"]
+        assert shared.params.get_param("pipeline").serialize()["schema"]["examples"] == []
+        assert mine.params.get_param("pipeline").serialize()["schema"]["enum"] == ["shop"]
+        assert {task.task_id for task in shared.tasks} == {task.task_id for task in mine.tasks}
+        assert {getattr(task, "pipeline", "shop") for task in mine.tasks} == {"shop"}
+        # where it runs is the pipeline's; how often it is tried, and for how long, is the recovery's own
+        assert {(task.queue, task.pool, task.retries, task.execution_timeout) for task in mine.tasks} == {
+            ("team-a", "shop", 0, None)
+        }
+    trigger = bag.dags["cdc_watch__shop"].get_task("recover")
+    assert trigger.trigger_dag_id == "cdc_recovery__shop"
+
+
 def test_form_of_the_recovery(registry: Path) -> None:
-    form = {name: _recovery.recovery_dag().params.get_param(name).serialize() for name in _recovery.recovery_params([])}
+    form = {
+        name: _recovery.recovery_dag().params.get_param(name).serialize() for name in _recovery.recovery_params(None)
+    }
     assert form["pipeline"]["schema"]["examples"] == ["shop"]
     assert {"auto", "full_snapshot"} <= set(form["strategy"]["schema"]["enum"])
     explained = [field.get("description") or field["schema"].get("description_md") for field in form.values()]

@@ -13,6 +13,7 @@ from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import (
     ConfigError,
 )
+from airflow_cdc.hooks.debezium_engine import DebeziumEngineHook
 from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
@@ -131,6 +132,28 @@ def test_url_of_a_connect_connection(fields: dict[str, Any], url: str, monkeypat
     made = conn(monkeypatch, conn_type="kafka_connect", extra={"verify": "false"}, **fields)
     endpoint = KafkaConnectHook(made).endpoint()
     assert (endpoint.url, endpoint.verify) == (url, False)
+
+
+@pytest.mark.parametrize(
+    ("host", "said"),
+    [
+        ("https://api.confluent.cloud/connect/v1/environments/env-1/clusters/lkc-1", "Confluent Cloud"),
+        ("kafkaconnect.eu-west-1.amazonaws.com", "MSK Connect"),
+    ],
+)
+def test_a_managed_connect_is_refused_by_name(host: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match=said):
+        KafkaConnectHook(conn(monkeypatch, conn_type="kafka_connect", host=host)).endpoint()
+
+
+@pytest.mark.parametrize("conn_type", ["postgres", "mysql", "debezium_engine"])
+def test_an_engine_s_connection_is_its_database_or_its_machine(conn_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = conn(monkeypatch, conn_type=conn_type, host="h", schema="s", login="u", password="p")
+    endpoint = DebeziumEngineHook(made).endpoint()
+    assert (endpoint.database is None, endpoint.machine) == (
+        (True, "h") if conn_type == "debezium_engine" else (False, "")
+    )
+    assert "h" in endpoint.where
 
 
 def test_host_and_port_make_a_kafka_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:

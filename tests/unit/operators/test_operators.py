@@ -12,8 +12,10 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_cdc import links
+from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.errors import (
     CdcError,
+    NotAllowedError,
     SourceError,
     UnknownStateError,
     UsageError,
@@ -40,7 +42,10 @@ from airflow_cdc.operators import (
     report,
     watermark,
 )
-from tests.unit.conftest import SECRETS
+from airflow_cdc.operators.abandon import AbandonRecoveryOperator
+from airflow_cdc.operators.base import check_own_dags
+from airflow_cdc.operators.diagnose import CdcDiagnoseOperator
+from tests.unit.conftest import REGISTRY, SECRETS
 from tests.unit.operator_support import DECISION, Ledger, Task, context, decided, fake_run, shown, ti
 
 STEPS: list[tuple[Any, str, Any]] = [
@@ -256,3 +261,14 @@ def test_the_report_is_linked_from_the_task_that_wrote_it(step: Any, ledger: Led
     assert shown(operator) == {"Recovery report": ""}
     operator.execute(context({"diagnose": DECISION}))
     assert shown(operator) == {"Recovery report": "http://localhost:8080/cdc/pipelines/shop/runs/1"}
+
+
+@pytest.mark.parametrize("operator", [CdcDiagnoseOperator, AbandonRecoveryOperator])
+def test_a_pipeline_with_dags_of_its_own_is_refused_in_the_shared_ones(operator: Any, registry: Path) -> None:
+    registry.write_text(REGISTRY + "    airflow: {own_dags: true}\n")
+    made = context()
+    with pytest.raises(NotAllowedError, match=r"cdc_recovery does nothing for it.*Trigger cdc_recovery__shop"):
+        operator(task_id="t", pipeline="shop").execute(made)
+    made["ti"].dag_id = "cdc_recovery__shop"
+    pipeline = load_registry(registry)["shop"]
+    check_own_dags(made, pipeline)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.airflow_version import installed
+from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
     Ahead,
@@ -129,6 +130,55 @@ def test_who_may_read_one_pipeline_does_not_see_the_other(
     assert "pipelines/shop" not in shown
     assert client.get(f"{PREFIX}/pipelines/bank").status_code == 200
     assert [client.get(PREFIX + path).status_code for path in PAGES[1:]] == [403, 403, 403]
+
+
+def test_a_team_sees_and_starts_its_own_recovery_only(
+    web: Any, filled: ReportStore, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    registry.write_text(REGISTRY + "    airflow: {own_dags: true}\n" + OTHER + "    airflow: {own_dags: true}\n")
+    asked = set()
+
+    def of_shop(self: Any, *, method: str, user: Any, access_entity: Any = None, details: Any = None) -> bool:
+        asked.add((method, details.id))
+        return str(details.id).endswith("__shop")
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", of_shop)
+    client = web("USER")
+    shown = client.get(f"{PREFIX}/").text
+    assert "pipelines/shop" in shown
+    assert "pipelines/bank" not in shown
+    assert [client.get(PREFIX + path).status_code for path in PAGES[1:]] == [200, 200, 200]
+    assert client.get(f"{PREFIX}/pipelines/bank").status_code == 403
+    for name, status in (("shop", 403), ("bank", 403)):  # the form of shop is refused for its token alone
+        answer = client.post(f"{PREFIX}/pipelines/{name}/recover", data={})
+        assert answer.status_code == status
+        assert ("This form has expired" in answer.text) == (name == "shop")
+    assert ("POST", "cdc_recovery__shop") in asked
+    assert ("POST", "cdc_recovery") not in asked
+
+
+def test_who_may_read_the_shared_recovery_alone_does_not_see_a_pipeline_with_its_own(
+    web: Any, filled: ReportStore, registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.api_fastapi.auth.managers.simple.simple_auth_manager import SimpleAuthManager
+
+    registry.write_text(REGISTRY + "    airflow: {own_dags: true}\n")
+
+    def shared(self: Any, *, method: str, user: Any, access_entity: Any = None, details: Any = None) -> bool:
+        return details.id in ("cdc_recovery", "cdc_apply__shop")
+
+    monkeypatch.setattr(SimpleAuthManager, "is_authorized_dag", shared)
+    assert web("USER").get(f"{PREFIX}/pipelines/shop").status_code == 403
+
+
+def test_the_buttons_of_a_pipeline_with_dags_of_its_own_lead_there(store: ReportStore, registry: Path) -> None:
+    registry.write_text(REGISTRY + "    airflow: {own_dags: true}\n")
+    declared = load_registry(registry)["shop"]
+    keep(store, at(replace(HEALTHY, control=OPENED), 5))
+    row = view.row(store, "shop", NOW, declared)
+    assert [action.dag_id for action in row.actions] == ["cdc_recovery__shop", "cdc_abandon__shop"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

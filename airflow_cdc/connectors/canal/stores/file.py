@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, changed_meanwhile, parsed, text
+from airflow_cdc.connectors.whole_file import replace_file
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
 
@@ -79,21 +78,7 @@ class FileCursors:
 
     def _write(self, path: Path, content: bytes) -> None:
         """Whole or not at all, with the old file's owner and rights: Canal must be able to write it again."""
-        part = path.with_name(f"{path.name}.part")
-        try:
-            part.write_bytes(content)
-            if self.path.exists():
-                _give(part, self.path)
-            with part.open("rb") as written:
-                os.fsync(written.fileno())
-            part.replace(path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise ConnectorError(
-                f"{path} cannot be written: {error.strerror}",
-                where=self._where,
-                todo="Let the worker's user write in that folder.",
-            ) from None
+        replace_file(path, content, like=self.path)
 
     def _unreadable(self, why: str) -> ConnectorError:
         return ConnectorError(
@@ -103,10 +88,3 @@ class FileCursors:
 
 def _clients(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     return list(document.get("clientDatas") or [])
-
-
-def _give(part: Path, like: Path) -> None:
-    shutil.copymode(like, part)
-    owner, own = like.stat(), part.stat()
-    if (owner.st_uid, owner.st_gid) != (own.st_uid, own.st_gid):
-        os.chown(part, owner.st_uid, owner.st_gid)

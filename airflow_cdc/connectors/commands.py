@@ -1,27 +1,58 @@
-"""Starting and stopping a Canal server by its operator's own commands. Nothing is guessed: what is not known is an error."""
+"""Starting and stopping a server by its operator's own commands. Nothing is guessed: what is not known is an error."""
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
-from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.errors import ConfigError, ConnectorError
 from airflow_cdc.core.secrets import mask_text
+from airflow_cdc.core.settings import Form, read_text
 
 _RUNS: Final = 0
 _DOES_NOT_RUN: Final = 3  # of a service that is not running (LSB, systemctl is-active)
 _SHOWN: Final = 500
 
 
+def _command(written: object) -> str:
+    text = read_text(written)
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"is no command: {error}", todo="Close the quotes.") from None
+    return text
+
+
+COMMAND: Final = Form("command", _command)
+
+
+class Commanded(Protocol):
+    """The endpoint of a server that is controlled by commands, as lists of words.
+
+    `timeout`: how long `status` may take, in seconds.
+    """
+
+    @property
+    def where(self) -> str: ...
+    @property
+    def start(self) -> Sequence[str]: ...
+    @property
+    def stop(self) -> Sequence[str]: ...
+    @property
+    def status(self) -> Sequence[str]: ...
+    @property
+    def timeout(self) -> float: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Commands:
     """The commands `start`, `stop` and `status` of one server."""
 
-    endpoint: CanalEndpoint
+    endpoint: Commanded
 
     def running(self) -> bool:
         """Whether the server runs. Raises ConnectorError where `status` says neither yes nor no."""

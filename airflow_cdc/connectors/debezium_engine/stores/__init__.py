@@ -1,0 +1,1 @@
+"""Where Debezium's engine keeps its offsets, one module per place."""
