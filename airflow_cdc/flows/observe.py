@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Generic, Self, TypeVar
 
 from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
@@ -26,6 +26,7 @@ from airflow_cdc.core.observation import (
     Unknown,
 )
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
 from airflow_cdc.decisions.diagnosis.lag import ahead_of, late_ahead, late_events, waiting_of
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
@@ -172,7 +173,8 @@ def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
 def _sink(run: Run) -> SinkFacts:
     if not run.pipeline.has_sink:
         return SinkFacts({})
-    return SinkFacts({table: _sink_table(run, table) for table in run.pipeline.source.tables})
+    mirrors = cache(run.clients.control.mirrored_stamps)  # the document of all tables: read once, if any table needs it
+    return SinkFacts({table: _sink_table(run, table, mirrors) for table in run.pipeline.source.tables})
 
 
 def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | Unknown) -> SinkFacts | Unknown:
@@ -201,13 +203,13 @@ def _ahead(run: Run, transport: TransportFacts, at: str) -> Mapping[str, Ahead]:
     return {name: ahead for name, ahead in found.items() if ahead}
 
 
-def _sink_table(run: Run, table: str) -> SinkTableFacts:
+def _sink_table(run: Run, table: str, mirrors: Callable[[], Callable[[str], Stamp | None]]) -> SinkTableFacts:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     facts = run.clients.sink.facts(*place)
     if not facts.exists or facts.stamp is not None:
         return facts
     # expiry may have taken every stamped snapshot: the control table's copy is as good
-    return replace(facts, stamp=run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table)))
+    return replace(facts, stamp=run.clients.sink.stamp_or_mirror(*place, mirrors()(table)))
 
 
 def _watched(run: Run, observation: Observation, seconds: float) -> Observation:

@@ -10,6 +10,7 @@ import pytest
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.flows import close as closing
+from airflow_cdc.flows import observe as observing
 from airflow_cdc.flows import publish as publishing
 from airflow_cdc.flows.run import Run
 from airflow_cdc.reports.store import ReportStore
@@ -52,6 +53,26 @@ def test_publishing_writes_the_document_no_more_often_than_its_tables_double(run
     publishing.publish(run)
     assert len([what for what in commits if what.startswith("change of the recovery")]) <= 10
     assert set(run.clients.control.state()["recovery"]["published"]) == set(TABLES)
+
+
+def test_a_look_at_tables_without_a_stamp_reads_the_document_once(
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds the stamps of all tables: 2,000 readings of 2,000 stamps were most of what writing an offset took."""
+    made = run_on(lake, tmp_path, *TABLES[:20])
+    reads: list[object] = []
+    for table in TABLES[:20]:
+        lake.ensure_table(made.pipeline.sink.namespace, made.pipeline.sink_table(table), [("id", "bigint")])
+    real = Control._read
+
+    def read(control: Control, stored: Any) -> Any:
+        reads.append(stored)
+        return real(control, stored)
+
+    monkeypatch.setattr(Control, "_read", read)
+    facts = observing._sink(made)
+    assert [(one.exists, one.stamp) for one in facts.tables.values()] == [(True, None)] * 20
+    assert len(reads) == 1
 
 
 def test_what_was_published_before_an_error_is_known_but_for_the_last_few(
