@@ -219,6 +219,7 @@ def test_an_offset_is_set_back_and_the_engine_reads_from_there(followed: Followe
     assert connector.entries(name) == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("followed", ["file"], indirect=True)
 def test_a_definition_that_changed_in_the_gap_is_rebuilt_by_a_start_with_another_setting(followed: Followed) -> None:
     before = followed.engine.config.read_text()
