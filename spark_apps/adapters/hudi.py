@@ -20,6 +20,7 @@ from airflow_cdc.decisions.apply.schema_change import (
 )
 from airflow_cdc.sinks.hudi import timeline
 from airflow_cdc.sinks.hudi.client import copy_table
+from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE
 from airflow_cdc.spark_apps.adapters import hudi_table
 from airflow_cdc.spark_apps.adapters.hudi_table import ADD, DELETED, HUDIS, KEEP_ALL, KEY, REPLACE, UPSERT, HudiTable
 from airflow_cdc.spark_apps.compare.encoding import key_text
@@ -166,12 +167,20 @@ class HudiWriter:
         if stage.in_place:
             self._check_head(stage, base)
         kept = {} if stage.in_place else KEEP_ALL
-        table = HudiTable(self._sink.folder(stage.identifier), stage.table)
+        kind = self._sink.endpoint.table_type if stage.in_place else COPY_ON_WRITE
+        table = HudiTable(self._sink.folder(stage.identifier), stage.table, kind)
         hudi_table.write(rows, table, operation, said, kept)
+        self._count(stage, rows.sparkSession)
         if stage.in_place:
             self._sink.check_alone(stage.identifier, base, said)
             self._committed[_key(stage)] = self.version(stage)
             self._pending.pop(stage.identifier, None)
+
+    def _count(self, stage: Any, spark: SparkSession) -> None:
+        """Note how many rows there are now, if the files do not say it."""
+        version, folder = self.version(stage), self._sink.folder(stage.identifier)
+        if timeline.rows_at(folder, version) is None:
+            self._sink.note_rows(stage.identifier, version, hudi_table.read(spark, folder, version).count())
 
     def _check_head(self, stage: Any, base: int) -> None:
         try:
@@ -207,7 +216,8 @@ class HudiWriter:
     def row_count(self, stage: Any, version: int) -> int | None:
         """See ports.StageWriter. A stage whose columns are not its base's holds no rows until they are read."""
         if self._sink.commits(stage.identifier):
-            return timeline.rows_at(self._sink.folder(stage.identifier), version)
+            rows = self._sink.rows_of(stage.identifier, version)
+            return self._sink.row_count(stage.namespace, stage.table, version) if rows is None else rows
         if not version or self._sink.noted(stage.identifier).columns != self._base_columns(stage):
             return 0
         return self._sink.row_count(stage.namespace, stage.table, version)

@@ -26,5 +26,5 @@ def replace_rows(sink: HudiSink, stage: Stage, summary: Mapping[str, str]) -> No
     todo = "Run the step again: readers see the old rows until it is done."
     with explained(SinkError, "publish the table", where=where, todo=todo):
         rows = hudi_table.read(spark, sink.folder(stage.identifier), sink.stage_head(stage))
-        table = hudi_table.HudiTable(sink.folder((stage.namespace, stage.table)), stage.table)
+        table = hudi_table.HudiTable(sink.folder((stage.namespace, stage.table)), stage.table, sink.endpoint.table_type)
         hudi_table.write(rows, table, hudi_table.REPLACE, summary)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE
+from airflow_cdc.sinks.hudi.timeline import table_type
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ DELETED: Final = "_hoodie_is_deleted"
 HUDIS: Final = "_hoodie_"
 ADD, UPSERT, REPLACE = "bulk_insert", "upsert", "insert_overwrite_table"
 _OPTIONS: Final = {
-    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
     "hoodie.datasource.write.recordkey.field": KEY,
     "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.NonpartitionedKeyGenerator",
     # every commit holds net changes in the order of the topic: the later commit is right
@@ -31,6 +32,9 @@ _OPTIONS: Final = {
     "hoodie.metadata.enable": "false",
     "hoodie.bulkinsert.sort.mode": "NONE",
 }
+_MERGE_ON_READ: Final = "MERGE_ON_READ"
+# the write that makes the tenth log file of a file group merges them
+_COMPACT: Final = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "10"}
 # a new table definition, which only a commit that replaces all rows brings
 _ANY_COLUMNS: Final = {
     "hoodie.avro.schema.validate": "false",
@@ -53,10 +57,11 @@ def read(spark: SparkSession, folder: Path, version: int) -> DataFrame:
 
 
 class HudiTable(NamedTuple):
-    """A table: its folder, and the name in its properties, which a copy keeps."""
+    """A table: its folder, the name in its properties, which a copy keeps, and its type if it is new."""
 
     folder: Path
     name: str
+    table_type: str = COPY_ON_WRITE
 
 
 def write(
@@ -68,7 +73,10 @@ def write(
 ) -> None:
     """One commit, whose metadata holds `summary`. Makes the table if there is none."""
     columns = _ANY_COLUMNS if operation == REPLACE else {}
-    options = {"hoodie.table.name": table.name, **_OPTIONS, **_KEPT, "hoodie.datasource.write.operation": operation}
+    kind = table_type(table.folder) or table.table_type.upper().replace("-", "_")
+    own = {"hoodie.table.name": table.name, "hoodie.datasource.write.table.type": kind}
+    own |= _COMPACT if kind == _MERGE_ON_READ else {}
+    options = {**own, **_OPTIONS, **_KEPT, "hoodie.datasource.write.operation": operation}
     rows.write.format("hudi").options(**options, **columns, **(more or {}), **summary).mode("append").save(
         str(table.folder)
     )

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
-from airflow_cdc.sinks.hudi.client import HudiSink
-from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
 from stack.versions import SPARK_OF_HUDI
 from tests.on_hudi.session import hudi_session
 
@@ -27,12 +24,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The session, with the applications' functions."""
     with hudi_session(tmp_path_factory.mktemp("spark")) as session:
         yield session
-
-
-@pytest.fixture
-def sink(tmp_path: Path) -> HudiSink:
-    """A folder of tables."""
-    return HudiSink(HudiEndpoint(str(tmp_path)))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.sinks.hudi.client import HudiSink
-from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
+from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE, HudiEndpoint
 from airflow_cdc.sinks.hudi.settings import HudiSettings
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
@@ -29,6 +29,8 @@ from tests.integration.recovering import FollowedDatabase, SinkParts
 class IntoHudi(FollowedDatabase):
     """Tables of one database, mirrored into the folder `tables`; the lake is not used."""
 
+    table_type: Any = COPY_ON_WRITE
+
     def __post_init__(self) -> None:
         server, name = self.server, self.database
         source = MySqlSource(MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password))
@@ -39,8 +41,8 @@ class IntoHudi(FollowedDatabase):
         path = self.folder / "tables"
         path.mkdir(exist_ok=True)
         control = SqlControlStore(SqlEndpoint("sqlite", str(self.folder / "control.db")))
-        settings = HudiSettings("hudi", self.database, str(path))
-        return SinkParts(HudiSink(HudiEndpoint(str(path))), settings, control)
+        settings = HudiSettings("hudi", self.database, str(path), self.table_type)
+        return SinkParts(HudiSink(HudiEndpoint(str(path), self.table_type)), settings, control)
 
     def mirror(self, schema: str) -> None:
         """See FollowedDatabase."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from airflow_cdc.core.errors import SchemaError, SinkError, StaleHeadError
 from airflow_cdc.core.types import Integer, Text
+from airflow_cdc.sinks.hudi import timeline
 from airflow_cdc.sinks.hudi.client import HudiSink
+from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE, HudiEndpoint
 from airflow_cdc.spark_apps.adapters import hudi_table
 from airflow_cdc.spark_apps.adapters.hudi import HudiWriter
 from airflow_cdc.spark_apps.types import sink_type
@@ -57,7 +60,13 @@ def foreign(bench: HudiBench, spark: SparkSession) -> None:
 
 
 class TestHudiWriter(StageWriterSuite):
-    """Each test in a folder of its own."""
+    """Each test in a folder of its own, with copy-on-write tables."""
+
+    TABLE_TYPE: ClassVar[str] = COPY_ON_WRITE
+
+    @pytest.fixture
+    def sink(self, tmp_path: Path) -> HudiSink:
+        return HudiSink(HudiEndpoint(str(tmp_path), self.TABLE_TYPE))
 
     @pytest.fixture
     def bench(self, sink: HudiSink, namespace: str, spark: SparkSession) -> WriterBench:
@@ -179,3 +188,24 @@ class TestHudiWriter(StageWriterSuite):
         sink.folder((namespace, "t")).mkdir(parents=True)
         with pytest.raises(SinkError, match="not made by this package"):
             sink.ensure_table(namespace, "t", ())
+
+
+class TestMergeOnRead(TestHudiWriter):
+    """Tables that readers see are merge on read; stages are not."""
+
+    TABLE_TYPE = "merge-on-read"
+
+    def test_a_compaction_is_no_version_and_takes_no_stamp_away(
+        self, bench: HudiBench, spark: SparkSession, scene: Scene
+    ) -> None:
+        published(bench, scene, (1, "a"), (2, "b"))
+        for number in range(5, 17):
+            applied(bench, spark).change((1, number, f"v{number}"), (2, number, None))
+        folder = bench.sink.folder((bench.namespace, "t"))
+        compacted = [commit for commit in timeline._all(folder) if commit.operation == "COMPACT"]
+        assert compacted
+        assert bench.sink.foreign_commit(bench.namespace, "t") is None
+        assert bench.sink.stamp(bench.namespace, "t").offsets["t"].next == {0: 17}
+        assert bench.ids("t") == [1]
+        assert applied(bench, spark).words == {1: "v16"}
+        assert bench.sink.facts(bench.namespace, "t").rows == 1

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import stack
+from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE
 from stack import versions
 from stack.mysql import MySqlSettings
 from tests.on_hudi.followed import IntoHudi, writing
@@ -137,7 +139,7 @@ def _row(kinds: Mapping[str, Kind], row: Mapping[str, Any]) -> Row:
 
 
 @contextmanager
-def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumHudi]:
+def opened(folder: Path, spark: SparkSession, lake: Lake, table_type: str = COPY_ON_WRITE) -> Iterator[DebeziumHudi]:
     """A server, a broker and a worker of its own, and a database with both tables."""
     with stack.start(
         folder / "stack", ("kafka", "connect", "mysql"), mysql_settings=[MySqlSettings(max_binlog_size=4194304)]
@@ -152,9 +154,14 @@ def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumHu
             f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
             "CREATE TABLE words (lang varchar(20), n int, t text, PRIMARY KEY (lang, n))",
         )
-        followed = IntoHudi(server, spark, lake, broker.bootstrap, worker.url, folder, NAME, ("kinds", "words"))
+        tables = ("kinds", "words")
+        followed = IntoHudi(server, spark, lake, broker.bootstrap, worker.url, folder, NAME, tables, table_type)
         version = f"MySQL {server.version}, Debezium {versions.DEBEZIUM}, Hudi {versions.HUDI}"
         yield DebeziumHudi(followed, version)
 
 
-CASE = Case("Debezium to Hudi", "the log was purged past the stored GTIDs", opened, elsewhere=True)
+PURGED = "the log was purged past the stored GTIDs"
+CASES = tuple(
+    Case(f"Debezium to Hudi ({kind})", PURGED, partial(opened, table_type=kind), elsewhere=True)
+    for kind in (COPY_ON_WRITE, "merge-on-read")
+)

@@ -15,7 +15,7 @@ from tests.systems import debezium_hudi
 from tests.systems.case import Case, Result
 from tests.systems.running import run
 
-CASES = (debezium_hudi.CASE,)
+CASES = debezium_hudi.CASES
 
 
 def run_elsewhere(case: Case, folder: Path) -> Result:

@@ -1,4 +1,4 @@
-"""Apache Hudi: one copy-on-write table per source table, in a folder that Airflow's workers and Spark share."""
+"""Apache Hudi: one table per source table, in a folder that Airflow's workers and Spark share."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
 from airflow_cdc.sinks.hudi.settings import HudiSettings

@@ -151,7 +151,21 @@ class HudiSink:
 
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
         """How many rows a version has; None if its commit is archived."""
-        return timeline.rows_at(self.folder((namespace, table)), version) if version else 0
+        return self.rows_of((namespace, table), version)
+
+    def rows_of(self, identifier: tuple[str, str], version: int) -> int | None:
+        """How many rows a version of a table or a stage has: by its files, or as its writer counted them."""
+        if not version:
+            return 0
+        rows = timeline.rows_at(self.folder(identifier), version)
+        return notes.read_rows(self._rows_file(identifier), version) if rows is None else rows
+
+    def note_rows(self, identifier: tuple[str, str], version: int, rows: int) -> None:
+        """Keep what the writer counted: only Spark reads rows in log files."""
+        notes.write_json(self._rows_file(identifier), {"version": version, "rows": rows})
+
+    def _rows_file(self, identifier: tuple[str, str]) -> Path:
+        return self.notes_file(identifier).with_suffix(".rows.json")
 
     def stamp(self, namespace: str, table: str) -> Stamp | None:
         """The newest stamp."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError
 
+COPY_ON_WRITE: Final = "copy-on-write"
+
 
 @dataclass(frozen=True, slots=True)
 class HudiEndpoint:
-    """A folder on a file system that all who use it share."""
+    """A folder on a file system that all who use it share; `table_type`: of new tables that readers see."""
 
     path: str = ""
+    table_type: str = COPY_ON_WRITE
 
     @classmethod
-    def of(cls, path: str) -> HudiEndpoint:
+    def of(cls, path: str, table_type: str = COPY_ON_WRITE) -> HudiEndpoint:
         """The endpoint of a folder as pipelines.yaml names it."""
         plain = path.removeprefix("file://")
-        return cls(str(Path(plain)) if plain.startswith("/") else plain)
+        return cls(str(Path(plain)) if plain.startswith("/") else plain, table_type)
 
     def limited(self, _: CallLimits) -> Self:
         """Returns itself: a file system takes no timeouts."""

@@ -46,6 +46,17 @@ def write(path: Path, notes: Notes) -> None:
     write_json(path, asdict(notes))
 
 
+def read_rows(path: Path, version: int) -> int | None:
+    """The number of rows that was noted for this version; None if it was for another, or for none."""
+    try:
+        value = json.loads(path.read_text())
+        return int(value["rows"]) if value["version"] == version else None
+    except FileNotFoundError:
+        return None
+    except (OSError, *MALFORMED) as error:
+        raise UnknownStateError(f"the number of rows cannot be read: {error}", where=f"file {path}") from None
+
+
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Replace a file as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,6 +19,9 @@ class HudiSettings(SinkSpec):
         kw_only=True,
     )
     path: str = key("Folder of the tables: an absolute path that Airflow's workers and Spark share.")
+    table_type: Literal["copy-on-write", "merge-on-read"] = key(
+        "How new tables are written. A table that is there keeps its type.", default="copy-on-write"
+    )
 
     @property
     def where(self) -> str:
@@ -27,4 +30,4 @@ class HudiSettings(SinkSpec):
 
     def at(self, endpoint: Any) -> Any:
         """The folder that this pipeline names."""
-        return endpoint.of(self.path)
+        return endpoint.of(self.path, self.table_type)

@@ -23,17 +23,23 @@ from airflow_cdc.core.stamp import ChunkLedger, Stamp
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
 _BASE_FILE: Final = re.compile(r"(.+)_[^_]+_(\d{17})\.parquet")
 OURS: Final = "cdc."
+_DELTA: Final = "deltacommit"
+_REWRITES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A completed commit: its version, time in unix seconds, our summary, and the file groups that it replaced."""
+    """A completed commit: its version, time in unix seconds, our summary, and the file groups that it replaced.
+
+    `operation`: Hudi's name of what it did.
+    """
 
     version: int
     at: float
     action: str
     summary: Mapping[str, str]
     replaced: frozenset[str]
+    operation: str
 
     @property
     def stamp(self) -> Stamp | None:
@@ -50,10 +56,23 @@ class Commit:
 
 
 def commits(folder: Path) -> tuple[Commit, ...]:
-    """The completed commits of the active timeline, in the order in which they completed; () for no table.
+    """The completed commits of the active timeline that wrote rows, in the order in which they completed; () for no table.
 
-    Raises UnknownStateError if the timeline cannot be read.
+    A compaction changes no row, so it makes no version. Raises UnknownStateError if the timeline cannot be read.
     """
+    return tuple(commit for commit in _all(folder) if commit.operation not in _REWRITES)
+
+
+def table_type(folder: Path) -> str:
+    """The type in the table's own properties; "" for no table."""
+    try:
+        text = (folder / ".hoodie" / "hoodie.properties").read_text()
+    except FileNotFoundError:
+        return ""
+    return next((line.partition("=")[2] for line in text.splitlines() if line.startswith("hoodie.table.type=")), "")
+
+
+def _all(folder: Path) -> tuple[Commit, ...]:
     try:
         files = [path for path in (folder / ".hoodie" / "timeline").iterdir() if _COMPLETED.fullmatch(path.name)]
         return tuple(_read(path, path.stat().st_size) for path in sorted(files, key=_order))
@@ -77,11 +96,16 @@ def stamped(known: Sequence[Commit]) -> Commit | None:
 
 
 def rows_at(folder: Path, version: int) -> int | None:
-    """How many rows a version of a copy-on-write table has, by its files; None if it is not on the active timeline."""
-    known = commits(folder)
+    """How many rows a version has, by its files.
+
+    None if it is not on the active timeline, or if rows of it are in log files, which only Spark reads.
+    """
+    known = _all(folder)
     if version not in {commit.version for commit in known}:
         return None
     upto = [commit for commit in known if commit.version <= version]
+    if any(commit.action == _DELTA for commit in upto[_replaced_at(upto) :]):
+        return None
     replaced = frozenset[str]().union(*(commit.replaced for commit in upto))
     first, done = known[0].version, {commit.version for commit in upto}
     newest: dict[str, tuple[int, Path]] = {}
@@ -95,6 +119,11 @@ def rows_at(folder: Path, version: int) -> int | None:
         return sum(int(pq.read_metadata(path).num_rows) for _, path in newest.values())
     except (OSError, ValueError) as error:
         raise _unreadable(folder, error) from None
+
+
+def _replaced_at(known: Sequence[Commit]) -> int:
+    """The place of the newest commit that replaced all rows."""
+    return max((at for at, commit in enumerate(known) if commit.operation == "INSERT_OVERWRITE_TABLE"), default=0)
 
 
 def _order(path: Path) -> tuple[str, str]:
@@ -119,6 +148,7 @@ def _read(path: Path, size: int) -> Commit:
         match[3],
         {key: value for key, value in extra.items() if key.startswith(OURS)},
         frozenset(file_id for ids in replaced for file_id in ids),
+        str(record.get("operationType") or ""),
     )
 
 
