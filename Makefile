@@ -99,11 +99,12 @@ test: lint docs ## everything that .ci/run runs
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
-bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a record costs to decode, what a batch costs to apply, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000) → build/bench/*.json
+bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a record costs to decode, what a batch costs to apply, what expectations cost, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000) → build/bench/*.json
 	$(BIN)/python -m tests.bench.front_door
 	$(BIN)/python -m tests.bench.watch
 	$(BIN)/python -m tests.bench.decode
 	$(BIN)/python -m tests.bench.apply_batch
+	$(BIN)/python -m tests.bench.expectations
 	$(BIN)/python -m tests.bench.freshness --minutes $(or $(MINUTES),15)
 	$(BIN)/python -m tests.bench.in_flight --events $(or $(EVENTS),500000,5000000)
 	$(BIN)/python -m tests.bench.many_tables --tables $(or $(TABLES),100,2000)

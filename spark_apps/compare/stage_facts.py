@@ -1,7 +1,8 @@
-"""The facts about a pinned stage that a suite of expectations needs: counted in memory, or by one query for many tables.
+"""The facts about a pinned stage that a suite of expectations needs: counted in memory, or by one query for each table.
 
-A Spark query costs about half a CPU-second whatever it counts, and Great Expectations runs one per metric. So a small
-table is counted in memory, and Spark is asked once for the rows, NULLs and repeated keys of up to TABLES_AT_ONCE others.
+A Spark query costs a tenth of a CPU-second and more whatever it counts, and Great Expectations runs one per metric. So a
+small table is counted in memory, and Spark is asked once for the rows, NULLs and repeated keys of another. One query for
+many tables costs more, not less: 16 tables with 100,000 rows each took 7.1 to 7.5 CPU-seconds in one query, 4.1 to 4.7 in one each.
 """
 
 from __future__ import annotations
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 log = logging.getLogger("airflow_cdc.verify")
-
-TABLES_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,7 @@ class StageFacts:
 
 def count_facts(tables: Sequence[Asked]) -> list[StageFacts]:
     """The facts of each table, in the order given."""
-    facts = {number: found for number, asked in enumerate(tables) if (found := _in_memory(asked)) is not None}
-    left = [number for number in range(len(tables)) if number not in facts]
-    for begin in range(0, len(left), TABLES_AT_ONCE):
-        group = left[begin : begin + TABLES_AT_ONCE]
-        facts |= zip(group, _counted([tables[number] for number in group]), strict=True)
-    return [facts[number] for number in range(len(tables))]
+    return [_in_memory(asked) or _counted(asked) for asked in tables]
 
 
 def _in_memory(asked: Asked) -> StageFacts | None:
@@ -92,30 +86,28 @@ def _arrow_repeated(rows: pa.Table, key: tuple[str, ...]) -> int:
     return sum(count for count in copies if count > 1)
 
 
-def _counted(tables: Sequence[Asked]) -> Iterator[StageFacts]:
-    """One query: a row of counts per table, and one more per key that is asked for."""
-    parts = [part for number, asked in enumerate(tables) for part in _queries(number, asked)]
-    counts = {(row[0], row[1]): (row[2], row[3]) for row in reduce(_union, parts).collect()}
-    for number, asked in enumerate(tables):
-        rows, nulls = counts[number, "rows"]
-        repeated, _ = counts.get((number, "key"), (0, []))
-        yield StageFacts(rows, _types(asked.frame), dict(zip(asked.not_null, nulls, strict=True)), repeated)
+def _counted(asked: Asked) -> StageFacts:
+    """One query: a row of counts, and one about the key if it is asked for."""
+    counts = {row[0]: (row[1], row[2]) for row in reduce(_union, _queries(asked)).collect()}
+    rows, nulls = counts["rows"]
+    repeated, _ = counts.get("key", (0, []))
+    return StageFacts(rows, _types(asked.frame), dict(zip(asked.not_null, nulls, strict=True)), repeated)
 
 
 def _union(one: DataFrame, other: DataFrame) -> DataFrame:
     return one.union(other)
 
 
-def _queries(number: int, asked: Asked) -> Iterator[DataFrame]:
-    """(table's number, what was counted, count, NULLs per column)."""
+def _queries(asked: Asked) -> Iterator[DataFrame]:
+    """(what was counted, count, NULLs per column)."""
     frame = asked.frame
     nulls = fn.array(*(_null_rows(frame, name) for name in asked.not_null)).cast("array<bigint>")
-    yield frame.agg(fn.lit(number), fn.lit("rows"), fn.count(fn.lit(1)), nulls)
+    yield frame.agg(fn.lit("rows"), fn.count(fn.lit(1)), nulls)
     if asked.key and set(asked.key) <= set(frame.columns):
         size = own_name("rows")
         keys = frame.groupBy(*(quote_ident(name) for name in asked.key)).agg(fn.count(fn.lit(1)).alias(size))
         repeated = fn.coalesce(fn.sum(fn.when(fn.col(size) > 1, fn.col(size))), fn.lit(0))
-        yield keys.agg(fn.lit(number), fn.lit("key"), repeated, fn.array().cast("array<bigint>"))
+        yield keys.agg(fn.lit("key"), repeated, fn.array().cast("array<bigint>"))
 
 
 def _null_rows(frame: DataFrame, name: str) -> Column:

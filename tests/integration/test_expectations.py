@@ -132,7 +132,7 @@ def test_a_key_that_equal_digests_prove_is_not_counted_again_and_the_page_says_s
 
 
 def test_many_tables_share_a_suite_and_each_has_its_own_failures(frame: DataFrame, tmp_path: Path) -> None:
-    """More tables than one query counts and one suite holds; the sound ones, and one without a key, pass beside them."""
+    """More tables than one suite holds; the sound ones, and one without a key, pass beside them."""
     keyless = replace(EXPECTED, key=(), not_null=(), rows=100)
     odd = {
         3: (frame.where("id <> 9"), EXPECTED, ("rows: 49, expected 50",)),
