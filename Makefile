@@ -120,6 +120,9 @@ reference: setup ## write the configuration reference and the schema of pipeline
 	$(BIN)/python -m airflow_cdc.config.reference > docs/reference/configuration.md
 	$(BIN)/python -m airflow_cdc.config.schema > docs/reference/pipelines.schema.json
 
+supported: setup ## write the page of supported versions from what runs left in docs/evidence
+	$(BIN)/python -m stack.supported > docs/supported-versions.md
+
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir $(or $(DIST),build/dist) .
 

@@ -10,14 +10,20 @@ from airflow_cdc.core.errors import ConnectorError
 
 
 def replace_file(path: Path, content: bytes, *, like: Path) -> None:
-    """Write `content` with the owner and the rights of `like`, if that exists. Raises ConnectorError."""
+    """Write `content` with the owner and the rights of `like`, if that exists. Raises ConnectorError.
+
+    At no moment may anybody read it who may not read `like`: there are passwords in such files.
+    """
     part = path.with_name(f"{path.name}.part")
     try:
-        part.write_bytes(content)
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as written:
+            written.write(content)
+            written.flush()
+            os.fsync(written.fileno())
         if like.exists():
             _give(part, like)
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
+        else:
+            part.chmod(0o644)
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)

@@ -219,6 +219,27 @@ def test_an_offset_is_set_back_and_the_engine_reads_from_there(followed: Followe
     assert connector.entries(name) == ()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("followed", ["file"], indirect=True)
+def test_a_definition_that_changed_in_the_gap_is_rebuilt_by_a_start_with_another_setting(followed: Followed) -> None:
+    before = followed.engine.config.read_text()
+    followed.execute("INSERT INTO t VALUES (1, 'a')")
+    followed.apply("apply-1")
+    followed.connector.stop(followed.database)
+    followed.execute("ALTER TABLE t ADD COLUMN w INT FIRST", "INSERT INTO t (id, v, w) VALUES (2, 'b', 7)")
+    purge(followed.server)
+    followed.connector.resume(followed.database)
+    assert "no longer available" in followed.failure()
+    done = followed.recover("rec-1")
+    assert done["verify"]["verdict"] == "MATCH"
+    assert followed.engine.config.read_text() == before
+    with_mode = followed.engine.config.with_name("application.properties.before").read_text()
+    assert with_mode.count("debezium.source.snapshot.mode=recovery") == 1
+    followed.execute("UPDATE t SET w = 8 WHERE id = 2")
+    followed.apply("apply-2")
+    assert followed.differences("t", ("id", "v", "w")) == ([], [])
+
+
 def test_a_name_with_which_the_engine_does_not_start_again_is_refused(postgres: PostgresServer) -> None:
     """It creates the table as debezium_x, looks for Debezium_X, and tries to create it again for ever."""
     database = in_postgres(postgres, "x").database

@@ -87,8 +87,7 @@ class DebeziumEngine(AnyDebezium):
         if self._commands.running():
             self._commands.stop(timeout)
         left = max(0.0, deadline - time.monotonic())
-        gone = lambda: not self._commands.running() or None  # noqa: E731
-        poll_until(gone, timeout=left, interval=0.2, what=f"Debezium's engine of {name} to end")
+        poll_until(self._gone, timeout=left, interval=0.2, what=f"Debezium's engine of {name} to end")
 
     def resume(self, name: str) -> None:  # noqa: ARG002
         """Start it."""
@@ -212,6 +211,9 @@ class DebeziumEngine(AnyDebezium):
 
     def _misconfigured(self, what: str, todo: str) -> ConnectorError:
         return ConnectorError(f"the properties file {what}", where=f"{self.where}, {self.endpoint.config}", todo=todo)
+
+    def _gone(self) -> bool | None:
+        return not self._commands.running() or None
 
     def _check_stopped(self, name: str) -> None:
         """Raises ConnectorError if the engine runs: it would write its own offset over ours."""

@@ -16,7 +16,7 @@ from tests.unit.operator_support import Submitted, context, declared, environmen
 
 LAKE, HUDI = (
     "{kind: iceberg, catalog: lake, namespace: shop, writer: cdc_apply}",
-    "{kind: hudi, path: /lake, namespace: shop}",
+    "{kind: hudi, path: /lake, namespace: shop, table_type: merge-on-read}",
 )
 
 
@@ -49,7 +49,7 @@ def test_it_is_published_by_a_driver(submitted: Submitted, hudi: Path, tmp_path:
     submitted.result = {"published": {"shop.orders": 7}}
     assert PublishOperator(task_id="publish", pipeline="shop").execute(context()) == submitted.result
     assert submitted.command[-3:-1] == ["publish", "--settings"]
-    assert submitted.settings["endpoints"]["sink"] == {"kind": "hudi", "path": "/lake"}
+    assert submitted.settings["endpoints"]["sink"] == {"kind": "hudi", "path": "/lake", "table_type": "merge-on-read"}
 
 
 def test_other_sinks_are_published_without_spark(submitted: Submitted, step: Any) -> None:
