@@ -8,6 +8,7 @@ from typing import Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.sinks.hudi.settings import plain_path
 
 COPY_ON_WRITE: Final = "copy-on-write"
 
@@ -22,8 +23,7 @@ class HudiEndpoint:
     @classmethod
     def of(cls, path: str, table_type: str = COPY_ON_WRITE) -> HudiEndpoint:
         """The endpoint of a folder as pipelines.yaml names it."""
-        plain = path.removeprefix("file://")
-        return cls(str(Path(plain)) if plain.startswith("/") else plain, table_type)
+        return cls(plain_path(path), table_type)
 
     def limited(self, _: CallLimits) -> Self:
         """Returns itself: a file system takes no timeouts."""

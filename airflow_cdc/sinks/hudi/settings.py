@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import key, settings
-from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
 
 
 @settings
@@ -26,8 +26,14 @@ class HudiSettings(SinkSpec):
     @property
     def where(self) -> str:
         """How messages name the place of the tables."""
-        return f"{HudiEndpoint.of(self.path).path}/{self.namespace}"
+        return f"{plain_path(self.path)}/{self.namespace}"
 
     def at(self, endpoint: Any) -> Any:
         """The folder that this pipeline names."""
         return endpoint.of(self.path, self.table_type)
+
+
+def plain_path(path: str) -> str:
+    """A folder as it is named, without a scheme and what names it twice."""
+    plain = path.removeprefix("file://")
+    return str(Path(plain)) if plain.startswith("/") else plain
