@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,14 +18,12 @@ from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import ConfigError, ConnectorError, OffsetRejectedError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.settings import MySqlSettings
 from stack import fetch
 from stack.connect import ConnectWorker, start_connect, wait_ready
 from stack.process import end
+from tests.integration.followed_mysql import FollowedMySql, recover_a_purge
 from tests.integration.mariadb.recovered import connector_config
-from tests.integration.mariadb.support import purge
-from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
+from tests.integration.recovering import SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,22 +56,17 @@ def old_worker(servers: Stack, kafka: str, tmp_path_factory: pytest.TempPathFact
 
 
 @dataclass(slots=True)
-class Followed(FollowedDatabase):
+class Followed(FollowedMySql):
     """A MySQL database that a connector of the old worker follows."""
 
     def __post_init__(self) -> None:
-        server, name = self.server, self.database
-        source = MySqlSource(MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password))
-        self.set_up(source, MySqlSettings("mysql", "m", tuple(f"{name}.{t}" for t in self.tables)), MySqlCodec())
+        name = self.database
+        self.set_up_mysql()
         settings = DebeziumSettings("debezium", "c", name, offsets_topic=OFFSETS, status_topic=STATUSES)
         pipeline = replace(self.base.pipeline, connector=settings)
         transport: Any = self.base.clients.transport
         self.connector = with_topic(self.connector, pipeline, transport)
         self.base = replace(self.base, pipeline=pipeline, clients=replace(self.base.clients, connector=self.connector))
-
-    def execute(self, *statements: str) -> Sequence[tuple[Any, ...]]:
-        rows: Sequence[tuple[Any, ...]] = self.server.execute(f"USE {self.database}", *statements)
-        return rows
 
     def follow(self) -> None:
         name = self.database
@@ -86,26 +78,6 @@ class Followed(FollowedDatabase):
         self.connector.create(name, connector_config(self.server, name, self.kafka, own))
         self.wait_read()
         self.mirror(name)
-
-    def stored(self) -> Mapping[str, Any] | None:
-        return self.connector.committed_offset(self.database, self.database)
-
-    def sent(self) -> int:
-        """How many events of `t` are in its topic."""
-        topic = f"{self.database}.{self.database}.t"
-        state = self.base.clients.transport.topic_states([topic]).get(topic)
-        return 0 if state is None else sum(stop - start for start, stop in state.partitions.values())
-
-    def wait_sent(self, count: int) -> None:
-        poll_until(lambda: self.sent() >= count or None, timeout=SECONDS, what=f"{count} events")
-
-    def source_rows(self, table: str, order: Sequence[str]) -> Sequence[Sequence[Any]]:
-        """See FollowedDatabase: by PyMySQL."""
-        return self.execute(f"SELECT {', '.join(order)} FROM {table}")
-
-    def plain(self, row: Sequence[Any]) -> tuple[Any, ...]:
-        """See FollowedDatabase."""
-        return tuple(row)
 
 
 @pytest.fixture
@@ -128,32 +100,7 @@ def followed(  # noqa: PLR0917
 
 
 def test_a_purged_log_is_recovered_while_its_source_is_written(followed: Followed) -> None:
-    followed.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
-    followed.apply("apply-1")
-    followed.connector.stop(followed.database)
-    followed.execute(
-        "DELETE FROM t WHERE id = 1", "UPDATE t SET v = 'changed' WHERE id = 2", "INSERT INTO t VALUES (4, 'd')"
-    )
-    purge(followed.server)
-    followed.connector.resume(followed.database)
-    assert "no longer available" in followed.failure()
-
-    def write(stop: Event) -> None:
-        connection = followed.server.connect(database=followed.database, autocommit=True)
-        with connection, connection.cursor() as cursor:
-            number = 100
-            while not stop.wait(0.05):
-                number += 1
-                cursor.execute(f"INSERT INTO t VALUES ({number}, 'live')")
-                cursor.execute(f"DELETE FROM t WHERE id = {number - 20}")
-
-    with meanwhile(write):
-        done = followed.recover("rec-1")
-    assert done["decision"]["diagnosis"]["code"] == "GTID_PURGED"
-    assert done["verify"]["verdict"] == "MATCH"
-    followed.execute("UPDATE t SET v = 'after' WHERE id = 3")
-    followed.apply("apply-2")
-    assert followed.differences("t", ("id", "v")) == ([], [])
+    recover_a_purge(followed)
 
 
 def test_an_offset_outlives_the_commit_of_the_task_that_was_paused(followed: Followed) -> None:
