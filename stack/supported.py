@@ -94,9 +94,12 @@ def page(folder: Path = EVIDENCE) -> str:
                 ],
             ),
             *_section(
-                "Airflow, without a recovery: installed, its DAGs, commands and page",
-                ("Airflow", "Python", "tests"),
-                [(row["Airflow"], row["Python"], f"[{row['tests']}](evidence/airflow-matrix.md)") for row in airflows],
+                "Airflow: the wheel installed, its DAGs, commands and page, and a recovery",
+                ("Airflow", "Python", "tests", "recovery"),
+                [
+                    (row["Airflow"], row["Python"], f"[{row['tests']}](evidence/airflow-matrix.md)", row["recovery"])
+                    for row in airflows
+                ],
             ),
             *_section(
                 "Catalogs of Iceberg, recovered into",
