@@ -214,17 +214,17 @@ def run_suites(tables: Sequence[Pinned], docs: Path) -> list[SuiteResult]:
     context = open_context(docs)
     checked = list(zip((one.expected for one in tables), count_facts([one.asked for one in tables]), strict=True))
     groups = [checked[begin : begin + TABLES_IN_A_SUITE] for begin in range(0, len(checked), TABLES_IN_A_SUITE)]
-    results = [result for group in groups for result in _run_one(context, group)]
+    results = [result for group in groups for result in _judged(context, group)]
     context.build_data_docs()
     return results
 
 
-def _run_one(context: AbstractDataContext, group: Sequence[tuple[Expected, StageFacts]]) -> Iterator[SuiteResult]:
+def _judged(context: AbstractDataContext, group: Sequence[tuple[Expected, StageFacts]]) -> Iterator[SuiteResult]:
     import pandas as pd
 
     frames = {expected.name: fact_frame(expected, facts) for expected, facts in group}
-    suite = _defined(context, [expected for expected, _ in group])
-    outcome = suite.run(
+    validation = _defined(context, [expected for expected, _ in group])
+    outcome = validation.run(
         batch_parameters={"dataframe": pd.concat(frames.values(), ignore_index=True)}, result_format=NAMED
     )
     failed = {expected.name: [one for one in outcome.results if _fails(one, expected.name)] for expected, _ in group}
@@ -234,8 +234,8 @@ def _run_one(context: AbstractDataContext, group: Sequence[tuple[Expected, Stage
             todo="Look at the log, then clear the task.",
         )
     for expected, _ in group:
-        said = [text for one in failed[expected.name] for text in _sentences(one, frames[expected.name])]
-        yield SuiteResult(expected.name, not failed[expected.name], _checks(expected), tuple(dict.fromkeys(said)))
+        failures = [text for one in failed[expected.name] for text in _sentences(one, frames[expected.name])]
+        yield SuiteResult(expected.name, not failed[expected.name], _checks(expected), tuple(dict.fromkeys(failures)))
 
 
 def _checks(expected: Expected) -> int:

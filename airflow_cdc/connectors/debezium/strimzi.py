@@ -75,9 +75,9 @@ class StrimziDebezium(DebeziumConnector):
         return True
 
     def _not_done(self, name: str, error: DeadlineError) -> DeadlineError:
-        said = self._resources.said(name)
+        complaints = self._resources.complaints(name)
         return DeadlineError(
-            f"{error.what}{f' (Strimzi says: {said})' if said else ''}",
+            f"{error.what}{f' (Strimzi says: {complaints})' if complaints else ''}",
             where=self._resources.where(name),
             todo="See that Strimzi's operator runs, that the KafkaConnect resource has the annotation"
             " strimzi.io/use-connector-resources, and that no GitOps tool sets the resource back; then do this again.",

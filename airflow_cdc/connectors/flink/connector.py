@@ -419,6 +419,8 @@ class FlinkConnector:
             return ""
 
     def _failed_since(self, job: Job) -> bool:
+        """Whether the job has failed since it was looked at, as far as Flink's answers show in time."""
+
         def shown() -> bool | None:
             now = self._rest_job(job.id)
             return True if now.failure or now.failed_at > job.failed_at else None

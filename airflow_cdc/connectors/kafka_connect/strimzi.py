@@ -58,7 +58,7 @@ class KafkaConnectors:
         """Change settings of the connector; None takes one away. Raises ConnectorError."""
         self._patch(name, {"config": dict(changes)})
 
-    def said(self, name: str) -> str:
+    def complaints(self, name: str) -> str:
         """What the operator says of the connector; "" if nothing is wrong. Raises ConnectorError."""
         conditions = self._get(name).get("status", {}).get("conditions") or ()
         bad = [one for one in conditions if one.get("type") in ("NotReady", "Warning")]

@@ -106,10 +106,10 @@ def test_a_job_that_seems_to_run_between_two_failures_is_stopped_all_the_same(
     scene.purge()
     scene.connector.resume(scene.name)
     scene.failure()
-    seen = FlinkConnector._one_live
+    one_live = FlinkConnector._one_live
 
     def between(connector: FlinkConnector, name: str) -> Job | None:
-        job = seen(connector, name)
+        job = one_live(connector, name)
         return job and replace(job, said={**job.said, "state": "RUNNING"})
 
     with monkeypatch.context() as patched:

@@ -65,10 +65,10 @@ def test_a_connector_that_the_operator_leaves_alone_is_refused(api: KubernetesAp
 @pytest.mark.usefixtures("server")
 def test_what_the_operator_says_is_handed_on(api: KubernetesApi) -> None:
     connectors = KafkaConnectors("kafka")
-    assert connectors.said("shop") == ""
+    assert connectors.complaints("shop") == ""
     wrong = {"type": "NotReady", "status": "True", "reason": "ConnectRestException", "message": "PUT /connectors: 400"}
     api.kept["status"]["conditions"] = [wrong]
-    assert connectors.said("shop") == "ConnectRestException: PUT /connectors: 400"
+    assert connectors.complaints("shop") == "ConnectRestException: PUT /connectors: 400"
 
 
 @pytest.mark.usefixtures("server")
