@@ -47,6 +47,10 @@ class FlinkIntoHudi(Followed):
             "hoodie.bucket.index.num.buckets": str(BUCKETS),
             # more often than by default, so that log files are merged while the rows are read
             "compaction.delta_commits": "4",
+            # with a commit a second, the 30 that Flink keeps by default are gone before a comparison is done
+            "clean.retain_commits": "600",
+            "archive.min_commits": "610",
+            "archive.max_commits": "620",
             **(self.more or {}),
         }
 
