@@ -160,7 +160,8 @@ def test_a_table_beside_starts_with_everything_and_copies_nothing(shop: Lake) ->
 def created(source: TableMetadata, lake: Lake) -> TableMetadata:
     """The stage's metadata by the commit that creates it."""
     stage = new_stage(lake.table("shop", "orders"), "shop", "orders", "x")
-    empty = lake.catalog._empty_table_metadata()
+    catalog: Any = lake.catalog
+    empty = catalog._empty_table_metadata()
     return update_table_metadata(empty, creation(source, stage, "file:///x").updates, enforce_validation=True)
 
 
@@ -177,7 +178,7 @@ def test_what_a_catalog_made_otherwise_is_named_and_dropped(shop: Lake, monkeypa
     source = shop.table("shop", "orders").metadata
     staged = created(source, shop)
     spec = PartitionSpec(PartitionField(1, 1000, BucketTransform(4), "id_bucket"), spec_id=0)
-    others = {
+    others: dict[str, dict[str, Any]] = {
         "columns": {"last_column_id": 2},
         "partitions": {"partition_specs": [spec]},
         "snapshots": {"refs": {}},
@@ -333,3 +334,24 @@ def test_a_signing_catalog_is_a_doubt(tmp_path: Path) -> None:
     (check,) = checks_of(lake, tmp_path)
     assert check.state == "warn"
     assert "files of two locations" in check.found
+
+
+def test_vended_credentials_and_encryption_are_doubts(
+    shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shop.catalog.load_table
+
+    def vending(identifier: Any) -> Any:
+        table = real(identifier)
+        table.config = {"s3.session-token": "s3cret"}
+        return table
+
+    monkeypatch.setattr(shop.catalog, "load_table", vending)
+    (check,) = checks_of(shop, tmp_path)
+    assert (check.state, "table by table (s3.session-token)" in check.found) == ("warn", True)
+    assert "s3cret" not in check.found
+    monkeypatch.undo()
+    with shop.table("shop", "orders").transaction() as change:
+        change.set_properties({"encryption.key-id": "k1"})
+    (check,) = checks_of(shop, tmp_path)
+    assert (check.state, "shop.orders is encrypted" in check.found) == ("warn", True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,10 +13,12 @@ from airflow_cdc.sinks.iceberg.snapshots import empty_commit
 from airflow_cdc.sinks.iceberg.staging import WORDS, Noted, Staging, noted_way, unfit
 
 if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
     from airflow_cdc.sinks.iceberg.client import Lake
 
 _NAMESPACE, _COLUMNS, _LABEL = "cdc_control", (("note", "string"),), "trial_1"
-_SIGNING = "s3.remote-signing-enabled"
+_ENCRYPTED, _SIGNING = "encryption.key-id", "s3.remote-signing-enabled"
 # what a catalog hands out with a table that it vends credentials for
 _VENDED = ("s3.session-token", "gcs.oauth2.token", "adls.sas-token", "adls.connection-string", "s3.signer.uri")
 
@@ -87,21 +88,23 @@ def _how(asked: Staging, noted: Noted | None) -> str:
 
 
 def _doubt(lake: Lake, namespace: str, noted: Noted | None) -> tuple[str, str]:
-    """Access that the catalog gives for one table's location: a stage's files are in two."""
-    way = noted.way if noted else lake.staging
+    """What the catalog's tables have that was never tested: encryption, or access for one table's location."""
+    table = _any_table(lake, namespace)
+    if table is not None and _ENCRYPTED in table.properties:
+        text = f"{'.'.join(table.name())} is encrypted ({_ENCRYPTED}): stages of such tables cannot be published"
+        return text, "Mirror into tables without it; the object store's own encryption needs nothing."
     signs = dict(lake.catalog.properties).get(_SIGNING, "").lower() == "true"
-    keys = sorted({_SIGNING} if signs else _vended(lake, namespace))
+    keys = {_SIGNING} if signs else {key for key in (table.config if table else ()) if key.startswith(_VENDED)}
     if not keys:
         return "", ""
-    text = f"the catalog gives access to files table by table ({', '.join(keys)}), which was not tested"
-    if way is Staging.BESIDE:
-        text += ": a stage in a table of its own reads and publishes files of two locations"
-    return text, "Give Spark and readers credentials of their own for the warehouse, or run a recovery on a copy first."
+    text = f"the catalog gives access to files table by table ({', '.join(sorted(keys))}), which was not tested"
+    if Staging.BESIDE in {lake.staging, noted and noted.way}:
+        text += "; a stage in a table of its own reads and publishes files of two locations"
+    return text, "Give Spark and readers credentials of their own for the warehouse, or try a recovery on a copy first."
 
 
-def _vended(lake: Lake, namespace: str) -> set[str]:
+def _any_table(lake: Lake, namespace: str) -> Table | None:
     with suppress(Exception):
         for identifier in lake.catalog.list_tables(tuple(namespace.split("."))):
-            config: Mapping[str, str] = lake.catalog.load_table(identifier).config
-            return {key for key in config if key.startswith(_VENDED)}
-    return set()
+            return lake.catalog.load_table(identifier)
+    return None
