@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -17,7 +18,7 @@ from pyiceberg.types import LongType
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError, SinkError, UnknownStateError
 from airflow_cdc.flows.stages import check_stages, require_stages
-from airflow_cdc.sinks.iceberg import beside
+from airflow_cdc.sinks.iceberg import beside, client
 from airflow_cdc.sinks.iceberg.beside import creation, faults
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
@@ -172,6 +173,17 @@ def test_a_column_id_that_only_a_forgotten_schema_had_is_not_given_again(shop: L
     assert staged.last_column_id == 17
     assert staged.schema().column_names == ["id", "a", "b"]
     assert faults(staged, forgotten) == ()
+
+
+def test_schemas_are_numbered_anew_and_snapshots_follow(shop: Lake) -> None:
+    """Catalogs number a new table's schemas from 0, whatever the target's are called."""
+    append(shop, "shop", "orders", 1)
+    source = shop.table("shop", "orders").metadata
+    schema = source.schemas[0].model_copy(update={"schema_id": 7})
+    snapshots = [one.model_copy(update={"schema_id": 7}) for one in source.snapshots]
+    later = {"schemas": [schema], "current_schema_id": 7, "snapshots": snapshots}
+    staged = created(source.model_copy(update=later), shop)
+    assert {one.schema_id for one in staged.snapshots} == {one.schema_id for one in staged.schemas} == {0}
 
 
 def test_what_a_catalog_made_otherwise_is_named_and_dropped(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,3 +367,14 @@ def test_vended_credentials_and_encryption_are_doubts(
         change.set_properties({"encryption.key-id": "k1"})
     (check,) = checks_of(shop, tmp_path)
     assert (check.state, "shop.orders is encrypted" in check.found) == ("warn", True)
+
+
+def test_a_hive_client_is_not_shared_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has one connection, which two calls at once tear from each other."""
+    monkeypatch.setattr(client, "open_catalog", lambda *_: object())
+    for kind, shared in (("hive", False), ("rest", True)):
+        lake = Lake("lake", {"type": kind, "uri": "thrift://127.0.0.1:1"})
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(getattr, lake, "catalog").result()
+        assert (other is lake.catalog) is shared
+        assert lake.catalog is lake.catalog
