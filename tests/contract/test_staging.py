@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -15,6 +16,7 @@ from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType
 
+from airflow_cdc.alerting.circuit import Circuits, guard
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError, SinkError, UnknownStateError
 from airflow_cdc.flows.stages import check_stages, require_stages
@@ -28,7 +30,9 @@ from airflow_cdc.sinks.iceberg.staging import Staging, noted_way
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, run_on
 
 
-def refuse(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception, call: str = "register_table") -> list[int]:
+def refuse(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, error: BaseException, call: str = "register_table"
+) -> list[int]:
     """Let the catalog answer with `error`; returns a list that grows with each call."""
     calls: list[int] = []
 
@@ -308,6 +312,36 @@ def test_the_trial_says_how_and_leaves_nothing(shop: Lake, tmp_path: Path, monke
     assert shop.catalog.list_tables(("cdc_control",)) == []
     monkeypatch.setattr(shop.catalog, "create_table", lambda *_: pytest.fail("tried again"))
     require_stages(run)
+
+
+def test_a_trial_that_was_killed_is_made_again(shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way is noted by the stage, and the trial only when it came to its end."""
+    refuse(shop, monkeypatch, KeyboardInterrupt(), "drop_table")
+    with pytest.raises(KeyboardInterrupt):
+        require_stages(run_on(shop, tmp_path))
+    assert "registered" in checks_of(shop, tmp_path)[0].found
+    assert ".tried" not in str(shop.catalog.load_namespace_properties(("cdc_stage",)))
+    monkeypatch.undo()
+    require_stages(run_on(shop, tmp_path))
+    assert ".tried" in str(shop.catalog.load_namespace_properties(("cdc_stage",)))
+    monkeypatch.setattr(shop.catalog, "register_table", lambda *_: pytest.fail("tried a third time"))
+    require_stages(run_on(shop, tmp_path))
+
+
+def test_a_trial_without_an_answer_blames_no_catalog(
+    shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(shop, monkeypatch, ConnectionError(), "drop_table")
+    with pytest.raises(UnknownStateError, match="could not be tried"):
+        require_stages(run_on(shop, tmp_path))
+
+
+def test_a_sink_behind_a_circuit_is_tried_too(shop: Lake, tmp_path: Path) -> None:
+    run = run_on(shop, tmp_path)
+    behind = replace(run, clients=replace(run.clients, sink=guard(shop, "lake", Circuits())))
+    require_stages(behind)
+    (check,) = check_stages(behind)
+    assert "registered" in check.found
 
 
 def test_neither_way_is_one_error_before_anything_is_changed(
