@@ -30,7 +30,7 @@ COLUMNS = ("catalog", "runs on", "system", "seconds", "missing", "ghosts", "diff
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the chosen rows one after the other, and write what they came to."""
     parser = argparse.ArgumentParser(prog="make catalogs", description=__doc__)
-    parser.add_argument("names", nargs="*", help="embedded, jdbc, rest; all of them by default")
+    parser.add_argument("names", nargs="*", help="embedded, jdbc, rest, guarded; all of them by default")
     parser.add_argument("--system", default="MariaDB 10", help="part of a system's name")
     asked = parser.parse_args(argv)
     case = next(case for case in CASES if asked.system.lower() in case.system.lower())
@@ -54,7 +54,7 @@ def recovered_into(catalog: CatalogCase, case: Case) -> Result:
         catalog.opened(folder) as properties,
         lake_and_spark(folder, properties, fetch.set_jars("spark-s3")) as (lake, spark),
     ):
-        return run(case, folder / "system", spark, lake)
+        return run(case, folder / "system", spark, lake, catalog.publishing)
 
 
 def table_of(results: Sequence[tuple[CatalogCase, Result]]) -> Table:
