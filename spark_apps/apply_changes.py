@@ -225,9 +225,9 @@ def _applied(job: _Job, table: Table) -> Result:
     table_id = job.table_ids.get(table.full_name)
     check_truncates(job.ctx.events.routing.truncates_seen, table, table_id)
     unchanged = start.current and table_id in {None, start.applied.table_id}
-    tries = _worth_a_try(job, job.letters[table.full_name])
+    tries = _worth_a_try(job, letters := job.letters[table.full_name])
     if unchanged and not tries:
-        return {"table": table.full_name, "records": 0, "published": False}
+        return {"table": table.full_name, "records": 0, "published": False, "unresolved": len(letters)}
     if opened and not tries and (result := _applied_at_once(job, opened, start, table_id)) is not None:
         return result
     stage = job.run.clients.sink.stage_for_changes(*job.place(table), job.label)

@@ -15,6 +15,7 @@ from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.stages import check_stages
 from airflow_cdc.kinds import config_rules_of, no_recovery
 
 JAVA_FLOOR = 17
@@ -232,5 +233,6 @@ _PARTS = (
     _carried,
     _transport,
     _sink,
+    check_stages,
     _control,
 )

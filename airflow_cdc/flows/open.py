@@ -14,6 +14,7 @@ from airflow_cdc.flows.lease import ended_by
 from airflow_cdc.flows.null_defaults import require_nulls
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
+from airflow_cdc.flows.stages import require_stages
 from airflow_cdc.kinds import read_position
 
 APPLY_ENDS_SECONDS = 300.0
@@ -26,7 +27,7 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
     Safe to run again: the epoch of a recovery rises once. A recovery left open by a dead run is taken over
     with its epoch, watermark and backups. Waits for an apply under way. Raises LeaseHeldError
     while another live recovery has the pipeline; SchemaError for a table that the connector filters or masks (INV 21),
-    or whose values its events don't carry (INV 31); ConfigError if NULLs would arrive as defaults and the policy does
+    or whose values its events don't carry (INV 31); SinkError if the sink can hold no stage; ConfigError if NULLs would arrive as defaults and the policy does
     not let the recovery set the converter.
     """
     run.pipeline.check_sink("a recovery")
@@ -35,6 +36,7 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
         definitions = followed(run, decision.tables)
         require_nulls(run, definitions)
         refuse_uncarried(run, definitions.values())
+        require_stages(run)
     poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=0.5, what="the pipeline's lease to be free")
     _frozen(run, decision)
     try:

@@ -125,7 +125,7 @@ def own_events(rows: Iterable[Row]) -> Iterator[Event]:
                 key,
                 None if before is None else tuple(before),
                 None if after is None else tuple(after),
-                bad is not None,
+                bad or "",
             )
 
 

@@ -212,7 +212,7 @@ class Story:
     def step(self, step: Step) -> bool:
         """One step of the product. False if a repair ends without a word of any table."""
         if step is Step.APPLY:
-            self.attempt(step, self.pipe.apply)
+            self.applied(step)
         elif step is Step.CHECK:
             self.attempt(step, lambda: self.judged(self.pipe.compare(dry=True)))
         elif step is Step.REPAIR:
@@ -283,6 +283,7 @@ class Story:
         self.refused.pop(table, None)
         self.unmended.discard(table)
         self.damaged.discard(table)
+        self.failed.discard(table)
 
     # --- the check ---------------------------------------------------------------------------------------------------
 
@@ -290,20 +291,30 @@ class Story:
         """Let everything drain, apply it, and compare every table that the product has not refused."""
         if (why := self.pipe.drain()) and not self.started_again(step, why):
             return False
-        said: dict[str, str] = {}
-        for _ in range(TRIES):
-            if self.attempt(Step.APPLY, lambda: said.update(self.pipe.apply())) is not None:
+        for left in reversed(range(TRIES)):
+            said = self.applied(step, is_last=not left)
+            if said is None:
                 return True  # refused as a whole, and named
             if BEHIND not in said.values():
                 break
-        for table, why in said.items():
-            if why and table not in self.refused:
-                self.refused[table] = why
-                self.refusal(step, table, why)
         for table in list(self.pipe.tables):
             if table not in self.out_of_sight:
                 self.compare(step, table)
         return True
+
+    def applied(self, step: str, *, is_last: bool = False) -> dict[str, str] | None:
+        """Apply once, and keep in mind what was said of each table; None if it was refused as a whole.
+
+        A table that is not published yet is no refused one, unless this is the `is_last` try.
+        """
+        said: dict[str, str] = {}
+        if self.attempt(Step.APPLY, lambda: said.update(self.pipe.apply())) is not None:
+            return None
+        for table, why in said.items():
+            if why and table not in self.refused and (is_last or why != BEHIND):
+                self.refused[table] = why
+                self.refusal(step, table, why)
+        return said
 
     @property
     def out_of_sight(self) -> set[str]:

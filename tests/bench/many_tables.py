@@ -11,50 +11,22 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
-from airflow_cdc.core.recovery import Decision
-from airflow_cdc.flows import close, connector, decide, publish, watermark
-from airflow_cdc.flows import reset_offset as offset
-from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.spark_apps.apply_changes import apply_changes
-from airflow_cdc.spark_apps.recover import recover
-from airflow_cdc.spark_apps.verify import verify
-from tests.adversary.world import Pipe, Servers, held, servers
+from tests.adversary.world import Pipe, Servers, servers
+from tests.bench.recovered import Measured, recovered
 
 RESULTS = Path("build/bench/many_tables.json")
 MOST = 2.0
 # a connector that registers thousands of topics commits nothing meanwhile
 STANDSTILL_S = 600.0
 MODES = {"topic.creation.default.partitions": "1"}
-Answer = TypeVar("Answer")
-
-
-@dataclass(slots=True)
-class Measured:
-    """Seconds of every step over a pipeline of `tables` tables."""
-
-    tables: int
-    steps: dict[str, float] = field(default_factory=dict)
-
-    def step(self, name: str, act: Callable[[], Answer]) -> Answer:
-        """Do a step and note how long it took."""
-        began = time.monotonic()
-        answer = act()
-        self.steps[name] = round(time.monotonic() - began, 2)
-        print(f"{self.tables} tables: {name} {self.steps[name]} s", file=sys.stderr, flush=True)
-        return answer
-
-    @property
-    def per_table(self) -> float:
-        return sum(self.steps.values()) / self.tables
 
 
 def main() -> int:
@@ -80,19 +52,7 @@ def measure(running: Servers, tables: int, rows: int) -> Measured:
     """A pipeline of so many tables, recovered from nothing, then applied to once with one change in each table."""
     result, names = Measured(tables), [f"t{number:05}" for number in range(tables)]
     with pipe_of(running, names, rows) as pipe:
-        run = pipe.run(approved=True)
-        decision = result.step("decide", lambda: decide.decide(run, "full_snapshot"))
-        result.step("open", lambda: open_recovery(run, Decision.from_json(decision)))
-        result.step("stop", lambda: connector.stop(run))
-        with held(run):
-            result.step("watermark", lambda: watermark.fence_and_watermark(run))
-            result.step("recover", lambda: recover(run, running.spark))
-            result.step("offset", lambda: offset.reset_offset(run))
-            result.step("resume", lambda: connector.resume(run))
-        done = result.step("verify", lambda: verify(run, running.spark))
-        assert done["verdict"] == "MATCH", done
-        result.step("publish", lambda: publish.publish(run))
-        result.step("close", lambda: close.close(run))
+        recovered(pipe, "full_snapshot", result)
         change_each(pipe, names)
         if why := pipe.drain(STANDSTILL_S):
             raise AssertionError(why)

@@ -12,9 +12,15 @@ from tests.contract.lakes import COLUMNS, lake_in
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
+def staging() -> str:
+    """How stages are made; a module that tests both ways has a fixture of its own."""
+    return "auto"
+
+
+@pytest.fixture
+def lake(tmp_path: Path, staging: str) -> Iterator[Lake]:
     """An empty lake."""
-    new_lake = lake_in(tmp_path)
+    new_lake = lake_in(tmp_path, staging=staging)
     yield new_lake
     new_lake.close()
 

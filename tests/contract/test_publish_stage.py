@@ -24,6 +24,12 @@ from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, l
 STAMP = Stamp(1, {"file": "mysql-bin.000007"}, {"shop.orders": TopicOffsets("T1", {0: 5})})
 
 
+@pytest.fixture(params=["registered", "beside"])
+def staging(request: pytest.FixtureRequest) -> str:
+    """Every promise of a publish holds for both ways of staging."""
+    return str(request.param)
+
+
 def schema_of(lake: Lake, *table: str) -> list[str]:
     return list(lake.table(*table).schema().column_names)
 

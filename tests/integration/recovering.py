@@ -67,6 +67,7 @@ class FollowedDatabase:
     folder: Path
     database: str
     tables: tuple[str, ...]
+    publishing: Callable[[Run], Any] = field(default=publish, init=False)
     source: Any = field(init=False)
     connector: DebeziumConnector = field(init=False)
     base: Run = field(init=False)
@@ -146,7 +147,7 @@ class FollowedDatabase:
         reset_offset.reset_offset(run)
         connector_steps.resume(run)
         compared = verify(run, self.spark)
-        publish(run)
+        self.publishing(run)
         close(run)
         return {"decision": decision, "verify": compared}
 

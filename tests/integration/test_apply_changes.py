@@ -168,6 +168,8 @@ def test_inv_31_the_diagnosis_is_told_of_a_letter_that_no_apply_puts_right(scene
         events.create(kind="z", n=number)  # applied as ever, and the note holds for the new stamp
         scene.send(events)
         assert scene.apply(run_id=f"later-{number}")["events"]["published"]
+    quiet = scene.apply(run_id="nothing came")["events"]
+    assert (quiet["records"], quiet["unresolved"]) == (0, 1), "after the last try, each apply still says so"
 
 
 def test_a_stopped_table_is_named_and_the_others_are_published(scene: Scene) -> None:

@@ -32,3 +32,12 @@ class TestIcebergWriter(StageWriterSuite):
     def bench(self, lake_properties: dict[str, str]) -> WriterBench:
         lake = Lake("lake", lake_properties)
         return LakeBench(lake, IcebergWriter(lake), f"w_{uuid.uuid4().hex[:8]}")
+
+
+class TestIcebergWriterBeside(StageWriterSuite):
+    """With stages in tables of their own."""
+
+    @pytest.fixture
+    def bench(self, lake_properties: dict[str, str]) -> WriterBench:
+        lake = Lake("lake", {**lake_properties, "staging": "beside"})
+        return LakeBench(lake, IcebergWriter(lake), f"w_{uuid.uuid4().hex[:8]}")

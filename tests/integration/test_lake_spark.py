@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,8 +33,9 @@ PREFIX = "spark.sql.iceberg.snapshot-property."
 
 @pytest.fixture
 def lake(request: pytest.FixtureRequest, lake_properties: dict[str, str]) -> Iterator[Lake]:
-    """The session's lake, making tables of format v2, or of the version asked for."""
-    found = Lake("lake", {**lake_properties, "format_version": getattr(request, "param", "2")})
+    """The session's lake, making tables of format v2 and registered stages, or as asked for: "2 beside"."""
+    version, _, staging = getattr(request, "param", "2").partition(" ")
+    found = Lake("lake", {**lake_properties, "format_version": version, "staging": staging or "auto"})
     yield found
     found.close()
 
@@ -136,7 +139,14 @@ def compaction_and_expiry(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     ("lake", "meanwhile"),
-    [("2", nothing), ("2", compaction), ("2", compaction_and_expiry), ("3", compaction_and_expiry)],
+    [
+        ("2", nothing),
+        ("2", compaction),
+        ("2", compaction_and_expiry),
+        ("3", compaction_and_expiry),
+        ("2 beside", nothing),
+        ("2 beside", compaction_and_expiry),
+    ],
     indirect=["lake"],
 )
 def test_inv_04_a_stage_is_unseen_until_it_is_published_whole(shop: Shop, meanwhile: Callable[[Shop], None]) -> None:
@@ -193,7 +203,7 @@ def test_data_written_to_main_meanwhile_is_named(shop: Shop) -> None:
     assert shop.rows() == {**OLD, 6000: ("theirs", 1)}
 
 
-@pytest.mark.parametrize("lake", ["2", "3"], indirect=True)
+@pytest.mark.parametrize("lake", ["2", "3", "2 beside"], indirect=True)
 def test_stage_after_stage_on_one_table(shop: Shop) -> None:
     """As apply does all day: each stage starts from the last one's publish."""
     expected = dict(OLD)
@@ -259,6 +269,7 @@ def test_a_stamp_alone_changes_no_row_and_costs_no_job(shop: Shop, jobs: int) ->
     assert shop.rows().keys() == {row["id"] for row in before} - {7}
 
 
+@pytest.mark.parametrize("lake", ["2", "2 beside"], indirect=True)
 def test_a_stage_refuses_what_would_delete_the_targets_files(shop: Shop) -> None:
     stage = shop.stage()
     with pytest.raises(Exception, match="GC is disabled"):
@@ -270,6 +281,29 @@ def test_a_stage_refuses_what_would_delete_the_targets_files(shop: Shop) -> None
     with pytest.raises(Exception, match="GC is disabled"):
         shop.spark.sql(f"DROP TABLE {stage.spark_name('lake')} PURGE")
     assert shop.rows() == OLD
+
+
+@pytest.mark.parametrize("lake", ["2 beside"], indirect=True)
+def test_clearing_up_a_place_of_stages_deletes_what_was_never_published(shop: Shop) -> None:
+    """As the how-to page says it: remove_orphan_files of the table, over the location of its dropped stages."""
+    stage = shop.stage()
+    verified = rebuild(shop, stage)
+    place = Path(urlparse(shop.lake.table(*stage.identifier).location()).path)
+    shop.spark.sql(f"INSERT INTO {stage.spark_name('lake')} VALUES (777, 'orphan', 1)")
+    shop.lake.publish(stage, verified, shop.base)
+    shop.lake.drop_stage(stage)
+    old = time.time() - 10 * 86400
+    files = [file for file in place.rglob("*") if file.is_file()]
+    for file in files:
+        os.utime(file, (old, old))
+    # the table's own cleaning looks at its own location
+    assert [row for row in shop.call("remove_orphan_files") if place.name in row[0]] == []
+    deleted = shop.call("remove_orphan_files", f", location => '{place}'")
+    left = [file for file in files if file.exists() and file.suffix == ".parquet"]
+    assert deleted
+    assert left
+    assert shop.rows() == NEW
+    use_it_afterwards(shop)
 
 
 def test_a_zombie_session_cannot_write_to_a_dropped_stage(shop: Shop) -> None:

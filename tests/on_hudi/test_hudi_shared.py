@@ -108,7 +108,7 @@ def test_rows_are_replaced_by_one_commit_in_the_buckets_of_their_keys(shared: Sh
     (commit,) = shared.sink.commits(shared.place)[len(before) :]
     assert (commit.action, commit.operation) == ("replacecommit", "INSERT_OVERWRITE_TABLE")
     # the job goes on with the list of files, and a later look is content with ours
-    assert "hoodie.table.metadata.partitions=files" in (shared.folder / ".hoodie" / "hoodie.properties").read_text()
+    assert shared.sink.shared_table(shared.place).listed
     assert shared.misfits() == ()
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.integration.conftest import spark_conf
@@ -16,6 +16,8 @@ from tests.systems.case import SPOILT, Case, Result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from airflow_cdc.flows.run import Run
 
 
 def embedded(folder: Path) -> dict[str, str]:
@@ -45,10 +47,14 @@ def lake_and_spark(
         session.stop()
 
 
-def run(case: Case, folder: Path, spark: SparkSession, lake: Lake) -> Result:
-    """One row."""
+def run(
+    case: Case, folder: Path, spark: SparkSession, lake: Lake, publishing: Callable[[Run], Any] | None = None
+) -> Result:
+    """One row. `publishing`: how the step of that name is run, if not once and to its end."""
     folder.mkdir()
     with case.opened(folder, spark, lake) as system:
+        if publishing is not None:
+            cast("Any", system).followed.publishing = publishing
         system.fill()
         text = system.fail()
         began = time.monotonic()

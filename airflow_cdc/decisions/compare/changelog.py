@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from airflow_cdc.core.coverage import Covered, Place
 from airflow_cdc.decisions.compare.verdict import UNKNOWN, Change, Image, KeyLog, State
@@ -23,6 +24,7 @@ CAVEATS = {
     "r": "the connector read the table anew during the comparison",
 }
 UNREADABLE = "a record after the compared ends cannot be decoded"
+REASONS = 3  # so many different ones are named
 NO_BEFORE = "events carry no image of the row before the change (binlog_row_image is not FULL)"
 
 
@@ -31,7 +33,7 @@ class Event:
     """One record of a table's topic.
 
     `origin` is the server whose numbering `place` (n, pos, row) uses, `log` the file in which its pos is an offset;
-    `key` is the key's text (None without a key).
+    `key` is the key's text (None without a key), `bad` says why the record cannot be decoded ("" where it can).
     """
 
     partition: int
@@ -44,7 +46,7 @@ class Event:
     key: str | None = None
     before: Image | None = None
     after: Image | None = None
-    bad: bool = False
+    bad: str = ""
 
     @property
     def in_log(self) -> Place:
@@ -150,7 +152,8 @@ class Tail:
         own key only.
         """
         found = [CAVEATS[event.op] for event in self.events if event.op in CAVEATS]
-        found += [UNREADABLE for e in self.events if e.bad and not (placed and e.key is not None and e.origin)]
+        unread = (e.bad for e in self.events if e.bad and not (placed and e.key is not None and e.origin))
+        found += [f"{UNREADABLE}: {why}" for why in islice(dict.fromkeys(unread), REASONS)]
         without = (e for e in self.events if e.op in (UPDATE, DELETE) and e.before is None and not e.bad)
         found += [NO_BEFORE for e in without if not (placed and e.key is not None)]
         return tuple(dict.fromkeys(found))

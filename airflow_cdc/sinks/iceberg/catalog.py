@@ -52,6 +52,11 @@ REDACTION = "(?i)secret|password|passwd|token|credential|access[.]?key|api[.]?ke
 REFUSED = (ValueError, TypeError, NotImplementedError, BadRequestError, ForbiddenError, UnauthorizedError)
 
 
+# catalogs in which no stage can be published
+_NESSIE = "Nessie keeps neither tags nor earlier snapshots of a table, which a publish needs"
+_OTHER = "Use another catalog for this sink: a REST, SQL, Glue or Hive catalog that keeps snapshots and tags."
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One commit. The catalog accepts it only if every requirement holds on the table at that moment."""
@@ -111,13 +116,18 @@ def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     where = f"catalog {name}"
     if not own.get("type") and not own.get("py-catalog-impl"):
         raise ConfigError("the catalog has no type", where=where, todo="Set `type` to sql, rest, hive or glue.")
+    if own.get("type") == "dynamodb":
+        raise ConfigError("PyIceberg's DynamoDB catalog commits to no table", where=where, todo=_OTHER)
     try:
-        return _open_sql(name, own) if own.get("type") == "sql" else load_catalog(name, **own)
+        catalog = _open_sql(name, own) if own.get("type") == "sql" else load_catalog(name, **own)
     except CdcError:
         raise
     except Exception as error:
         text, todo = f"the catalog cannot be opened: {describe(error)}", "Check its address and credentials."
         raise UnknownStateError(text, where=where, todo=todo) from None
+    if any(key.startswith("nessie.") for key in catalog.properties):
+        raise ConfigError(_NESSIE, where=where, todo=_OTHER)
+    return catalog
 
 
 def _open_sql(name: str, properties: dict[str, str]) -> Catalog:

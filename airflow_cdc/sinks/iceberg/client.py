@@ -7,6 +7,7 @@ target's main; `spark_conf` gives it the same catalog under the same name.
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +24,7 @@ from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
 from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.decisions.apply.schema_change import DEFINITION
-from airflow_cdc.sinks.iceberg import dead_letters
+from airflow_cdc.sinks.iceberg import dead_letters, trial
 from airflow_cdc.sinks.iceberg.catalog import (
     Change,
     Identifier,
@@ -33,7 +34,6 @@ from airflow_cdc.sinks.iceberg.catalog import (
     load,
     open_catalog,
     spark_conf,
-    write_metadata,
 )
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import (
@@ -64,8 +64,8 @@ from airflow_cdc.sinks.iceberg.stage import (
     plan_publish,
     stage_name,
     stage_prefix,
-    staged_metadata,
 )
+from airflow_cdc.sinks.iceberg.staging import STAGING, create_stage, staging_of, unfit
 from airflow_cdc.sinks.iceberg.types import iceberg_schema
 
 if TYPE_CHECKING:
@@ -92,15 +92,17 @@ class Lake:
     """One Iceberg catalog.
 
     `properties` are PyIceberg's (`type`, `uri`, `warehouse`, …); `format_version` is the version of
-    tables created here (2 by default, 3 as an option); keys that start with `spark.` go to Spark only.
+    tables created here (2 by default, 3 as an option); `staging` says how stages are made (staging.py); keys that
+    start with `spark.` go to Spark only.
     Nothing is opened before the first call; a forked process opens its own connections.
     """
 
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
         self.format_version = int(properties.get(FORMAT_VERSION, DEFAULT_FORMAT_VERSION))
-        self._properties = {key: value for key, value in properties.items() if key != FORMAT_VERSION}
-        self._catalogs: dict[int, Catalog] = {}
+        self.staging = staging_of(properties)
+        self._properties = {key: value for key, value in properties.items() if key not in {FORMAT_VERSION, STAGING}}
+        self._catalogs: dict[tuple[int, int], Catalog] = {}
 
     def __repr__(self) -> str:
         return f"Lake({self.name!r})"
@@ -116,11 +118,13 @@ class Lake:
 
     @property
     def catalog(self) -> Catalog:
-        """The PyIceberg catalog of this process."""
+        """The PyIceberg catalog of this process; for Hive of this thread, because its client serves one at a time."""
         pid = os.getpid()
-        if pid not in self._catalogs:
-            self._catalogs = {pid: open_catalog(self.name, self._properties)}
-        return self._catalogs[pid]
+        owner = (pid, threading.get_ident() if self._properties.get("type") == "hive" else 0)
+        if owner not in self._catalogs:
+            kept = {one: catalog for one, catalog in self._catalogs.items() if one[0] == pid}
+            self._catalogs = {**kept, owner: open_catalog(self.name, self._properties)}
+        return self._catalogs[owner]
 
     def reach(self) -> None:
         """Ask the catalog for its namespaces. Raises UnknownStateError if it can't be asked, ConfigError for bad properties."""
@@ -255,7 +259,7 @@ class Lake:
 
         return takes_empty_commit(commit(self.catalog, (namespace, table), build, what="an empty batch"))
 
-    # stages
+    # dead letters
 
     def unresolved_letters(self, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
         """The dead letters that are not resolved yet, of one table or of all, oldest first."""
@@ -272,6 +276,16 @@ class Lake:
         """
         return dead_letters.resolve_before(self, pipeline, since)
 
+    # stages
+
+    def try_stage(self) -> str:
+        """How this catalog holds stages: as noted, or found out with a small table. Raises SinkError if it can't."""
+        return trial.try_stage(self)
+
+    def staging_facts(self, namespace: str) -> trial.StagingFacts:
+        """What is known about stages of a namespace, for `doctor`. Changes nothing."""
+        return trial.staging_facts(self, namespace)
+
     def stage(self, namespace: str, table: str, label: str, from_stage: Stage | None = None) -> Stage:
         """Create (or find again) the stage `label` of a table, and pin its base on the target.
 
@@ -287,11 +301,7 @@ class Lake:
             source = self.table(*from_stage.identifier)
             stage = _renamed(from_stage, label)
         self._pin(stage)
-        metadata = staged_metadata(source.metadata, stage)
-        location = f"{metadata.location.rstrip('/')}/metadata/00000-{uuid.uuid4()}.metadata.json"
-        write_metadata(metadata, source.io, location)
-        with suppress(TableAlreadyExistsError):
-            self.catalog.register_table(stage.identifier, location)
+        create_stage(self.catalog, source, stage, self.staging)
         return self.open_stage(namespace, table, label)
 
     def stage_for_changes(self, namespace: str, table: str, label: str) -> Stage:
@@ -309,7 +319,9 @@ class Lake:
             same = AssertTableUUID(uuid=uuid.UUID(stage.target_uuid))
             return Change((same,), (set_ref(stage.label, stage.base_head, kind, pin),))
 
-        commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"the pin {stage.label}")
+        after = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"the pin {stage.label}")
+        if stage.label not in after.metadata.refs:
+            raise unfit(self.where, "it keeps no tags, so nothing would keep the files that a stage is built on")
 
     def open_stage(self, namespace: str, table: str, label: str) -> Stage:
         """The stage `label` of a table. Raises MissingTableError if there is none."""

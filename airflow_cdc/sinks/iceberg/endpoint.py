@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -25,6 +25,10 @@ class IcebergEndpoint:
     def limited(self, _: CallLimits) -> Self:
         """Returns itself: PyIceberg's catalogs take their timeouts from `properties`."""
         return self
+
+    def staged(self, way: str) -> Self:
+        """A copy whose stages are made in this way (staging.py)."""
+        return replace(self, properties={**self.properties, "staging": way})
 
     @property
     def dataset(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import NAME, key, settings
@@ -24,3 +24,13 @@ class IcebergSettings(SinkSpec):
     catalog: str = key(
         "Name of the Iceberg catalog, which is also the id of the Airflow connection that describes it.", form=_CATALOG
     )
+    staging: Literal["auto", "registered", "beside"] = key(
+        "How stages are made: `registered` on the tables' own files, or `beside` them, in tables of their own. `auto` "
+        "registers them if the catalog allows it.",
+        default="auto",
+        kw_only=True,
+    )
+
+    def at(self, endpoint: Any) -> Any:
+        """The catalog with this pipeline's way of staging."""
+        return endpoint if self.staging == "auto" else endpoint.staged(self.staging)

@@ -256,6 +256,7 @@ def test_a_queue_that_was_deleted_is_named(made: Made) -> None:
     scene.canal.start()
     scene.insert(1)
     wait_until(lambda: made.depth(made.name) or None, timeout=WAIT_S, what="Canal's event")
+    wait_until(scene.cursor, timeout=WAIT_S, what="Canal's cursor to be stored: before, it is a new pipeline")
     with made.rabbit.connect() as connection:
         connection.channel().queue_delete(made.name)
     diagnosis = scene.diagnosis()

@@ -224,15 +224,16 @@ def test_a_stream_or_a_queue_in_the_wrong_place_is_refused(pair: Pair, rabbit: R
 
 
 @pytest.fixture
-def crashing(servers: stack.Stack, tmp_path: Path) -> Iterator[list[RabbitServer]]:
-    """A server of the test's own, which it may kill; the newest is the last.
+def crashing(servers: stack.Stack, tmp_path: Path, kind: str) -> Iterator[list[RabbitServer]]:
+    """A server of the test's own with a queue and its stream, which it may kill; the newest is the last.
 
-    It has ended once in an orderly way since it has the stream: 4.3.6, killed within moments of the first stream's
-    declaration, has lost it, and answers `stream_not_found` for ever.
+    It has ended once in an orderly way since it has both: 4.3.6, killed within moments of a declaration, has lost a
+    stream and answers `stream_not_found` for ever, and has a quorum queue without its messages, confirmed ones too.
     """
     first = start_rabbitmq(tmp_path, servers.logs)
     with first.connect() as connection:
-        connection.channel().queue_declare("shop.cdc", durable=True, arguments={"x-queue-type": "stream"})
+        for name, its_kind in (("shop", kind), ("shop.cdc", "stream")):
+            connection.channel().queue_declare(name, durable=True, arguments={"x-queue-type": its_kind})
     end(first.child)
     started = [start_rabbitmq(tmp_path, servers.logs, before=first)]
     yield started
@@ -255,8 +256,6 @@ def tried(pair: Pair) -> bool | None:
 def test_the_broker_is_killed_in_a_batch(crashing: list[RabbitServer], kind: str, at: str) -> None:
     """The messages, what was delivered of them, and the stream are taken from the disk."""
     pair = Pair(crashing[-1], "shop")
-    with pair.rabbit.connect() as connection:
-        connection.channel().queue_declare("shop", durable=True, arguments={"x-queue-type": kind})
     pair.send(numbered(2 * BATCH + 20))
     with pair.stopped(at, after=2):
         crashing.append(pair.rabbit.killed_and_started())

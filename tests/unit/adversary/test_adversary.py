@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from decimal import Decimal
+from io import StringIO
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
+from tests.adversary.result import Result
 from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, pool_of, schema
-from tests.adversary.story import fault_of, kind_of, mentions
-from tests.adversary.world import Refusals
+from tests.adversary.story import Story, fault_of, kind_of, mentions
+from tests.adversary.world import BEHIND, Refusals
 
 
 def drawn(seed: int, *without: str) -> list[Op]:
@@ -195,3 +197,43 @@ def test_a_table_that_apply_reads_again_counts_as_refused_only_if_that_fails(mon
 
     assert stopped(Reread(3, 1)) == {}
     assert stopped(failure) == {"shop.orders": failure}
+
+
+class Said:
+    """A pipeline of three tables whose applies say one thing after the other."""
+
+    database, tables = "adv", ("a", "b", "c")
+
+    def __init__(self, *answers: dict[str, str]) -> None:
+        self.answers = list(answers)
+
+    def apply(self) -> dict[str, str]:
+        return self.answers.pop(0)
+
+    def drain(self) -> str:
+        return ""
+
+
+def compared_after(monkeypatch: pytest.MonkeyPatch, *answers: dict[str, str]) -> set[str]:
+    """The tables that a check compares whose applies say this."""
+    compared: set[str] = set()
+    monkeypatch.setattr(Story, "compare", lambda _story, _step, table: compared.add(table))
+    pipe: Any = Said(*answers)
+    story = Story(Generator(1), pipe, StringIO(), Result(1))
+    story.applied("apply")
+    assert story.check("apply")
+    return compared
+
+
+def test_what_an_apply_said_counts_although_a_later_one_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    letters, behind = {"a": "1 dead letters are unresolved", "b": ""}, {"b": BEHIND}
+    assert compared_after(monkeypatch, letters, {}) == {"b", "c"}
+    assert compared_after(monkeypatch, {}, letters | behind, {"a": "", "b": ""}) == {"b", "c"}
+    assert compared_after(monkeypatch, {}, *[behind] * 4) == {"a", "c"}
+
+
+def test_a_table_that_differed_is_compared_again_once_the_product_has_proven_it() -> None:
+    pipe: Any = Said()
+    story = Story(Generator(1), pipe, StringIO(), Result(1), failed={"a", "b"})
+    story.equal_now("a")
+    assert story.out_of_sight == {"b"}

@@ -226,8 +226,8 @@ def loads(part: dict[str, Any]) -> bool:
 
 
 def statements(block: str) -> bool:
-    """Queries have a test of their own, that runs them; rights are those of the files."""
-    if "VERSION AS OF" in block or block.startswith("WITH commits"):
+    """Queries and calls have tests of their own, that run them; rights are those of the files."""
+    if "VERSION AS OF" in block or block.startswith(("WITH commits", "CALL lake.system.remove_orphan_files(")):
         return True
     needed = {*(need.privilege for need in MYSQL_NEEDS), *OF_TABLES}
     granted = {

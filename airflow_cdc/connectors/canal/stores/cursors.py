@@ -70,13 +70,19 @@ def text(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def parsed(content: bytes, place: str) -> dict[str, Any]:
-    """A JSON object. Raises ConnectorError."""
+def readable(content: bytes) -> dict[str, Any] | None:
+    """A JSON object; None if it is none."""
     try:
         value = json.loads(content)
     except ValueError:
-        value = None
-    if not isinstance(value, dict):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def parsed(content: bytes, place: str) -> dict[str, Any]:
+    """A JSON object. Raises ConnectorError."""
+    value = readable(content)
+    if value is None:
         raise ConnectorError(
             f"{place} holds no cursor: it is not a JSON object",
             where=place,

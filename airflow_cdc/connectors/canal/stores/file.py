@@ -1,16 +1,22 @@
-"""Cursors in meta.dat, the file of a Canal server that has no ZooKeeper."""
+"""Cursors in meta.dat, the file of a Canal server that has no ZooKeeper.
+
+A running Canal empties the file and writes it anew each second, so a reader may find it empty or cut off.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, changed_meanwhile, parsed, text
+from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, changed_meanwhile, parsed, readable, text
 from airflow_cdc.connectors.whole_file import replace_file
-from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.poll import poll_until
+
+_WRITTEN_S: Final = 3.0  # Canal writes the file in moments; one that stays unreadable for so long is damaged
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +28,8 @@ class FileCursors:
 
     def read(self) -> ByClient:
         """Every client's cursor."""
-        content = self._content()
-        if content is None:
-            return {}
         try:
-            return {
-                int(one["clientIdentity"]["clientId"]): one.get("cursor")
-                for one in _clients(parsed(content, self._where))
-            }
+            return {int(one["clientIdentity"]["clientId"]): one.get("cursor") for one in _clients(self._document())}
         except (LookupError, TypeError, ValueError):
             raise self._unreadable("it does not say which client a cursor is of") from None
 
@@ -63,6 +63,18 @@ class FileCursors:
     @property
     def _where(self) -> str:
         return str(self.path)
+
+    def _document(self) -> Mapping[str, Any]:
+        """What the file says once it is whole; {} where there is no file."""
+
+        def whole() -> Mapping[str, Any] | None:
+            content = self._content()
+            return {} if content is None else readable(content)
+
+        try:
+            return poll_until(whole, timeout=_WRITTEN_S, interval=0.05, what="meta.dat to be whole")
+        except DeadlineError:
+            return parsed(self._content() or b"", self._where)
 
     def _content(self) -> bytes | None:
         try:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 
 from airflow_cdc.connectors.canal.cursor import CursorCodec
+from airflow_cdc.connectors.canal.stores import file
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, CursorStore
 from airflow_cdc.connectors.canal.stores.file import FileCursors
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
@@ -45,6 +47,23 @@ def store(meta: Path) -> CursorStore:
 def test_every_clients_cursor_is_read(meta: Path) -> None:
     assert FileCursors(meta, "shop").read() == {1001: real(), 1002: at(position=4)}
     assert FileCursors(meta.with_name("none"), "shop").read() == {}
+
+
+@pytest.mark.parametrize("cut", [0, 1, len(META) - 1])
+def test_a_file_that_canal_is_writing_is_read_when_it_is_whole(meta: Path, cut: int) -> None:
+    """Canal 1.1.8 empties the file each second and writes it anew in place."""
+    meta.write_text(META[:cut])
+    writer = Timer(0.2, meta.write_text, (META,))
+    writer.start()
+    assert FileCursors(meta, "shop").read() == {1001: real(), 1002: at(position=4)}
+    writer.join()
+
+
+def test_a_file_that_stays_cut_off_is_an_error(meta: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file, "_WRITTEN_S", 0.1)
+    meta.write_text(META[:-1])
+    with pytest.raises(ConnectorError, match=r"meta\.dat holds no cursor"):
+        FileCursors(meta, "shop").read()
 
 
 def test_a_write_sets_every_client_and_changes_nothing_else(store: CursorStore, meta: Path) -> None:

@@ -18,6 +18,8 @@ from airflow_cdc.sources.mysql.position import MySqlPosition
 
 UUID = "75ac0c48-0000-11f0-8000-000000000001"
 FILES = ("1/mysql-bin", 3)
+WHY = "the row's column `c3` (a negative TIME) cannot be decoded"
+UNREAD = f"{UNREADABLE}: {WHY}"
 BASE = Event(0, 0, "u", UUID, (1, 100, 0), FILES, f"{UUID}:1", "k", ("old",), ("new",))
 
 
@@ -59,7 +61,7 @@ def test_inv_28_every_image_that_a_key_passes_through_is_kept() -> None:
 
 
 def test_inv_28_records_that_may_hide_an_image_show_none() -> None:
-    records = [event(5, 5, before=("a",), after=("b",)), event(6, 6, bad=True)]
+    records = [event(5, 5, before=("a",), after=("b",)), event(6, 6, bad=WHY)]
     assert logged(*records) == {"k": KeyLog(("a",), None)}
 
 
@@ -95,7 +97,7 @@ def test_what_a_row_was_before_its_change_may_be_unknown_which_is_not_its_absenc
     assert befores(Tail.of([inserted], {0: 5})) == {"k": None}
     assert befores(Tail.of([updated], {0: 5})) == {"k": UNKNOWN}
     assert befores(Tail.of([deleted], {0: 5})) == {"k": UNKNOWN}
-    assert befores(Tail.of([event(5, 5, bad=True)], {0: 5})) == {"k": UNKNOWN}
+    assert befores(Tail.of([event(5, 5, bad=WHY)], {0: 5})) == {"k": UNKNOWN}
 
 
 def test_the_row_at_the_ends_is_that_which_the_last_change_before_them_leads_to() -> None:
@@ -103,7 +105,7 @@ def test_the_row_at_the_ends_is_that_which_the_last_change_before_them_leads_to(
     assert Tail.of([first, second], {0: 0}).key_logs({0: 5})["k"].at_ends == ("a",)
     gone = event(4, 4, "d", before=None, after=None)
     assert Tail.of([first, gone, second], {0: 0}).key_logs({0: 5})["k"].at_ends is None
-    unread = event(4, 4, bad=True)
+    unread = event(4, 4, bad=WHY)
     assert Tail.of([first, unread, second], {0: 0}).key_logs({0: 5})["k"].at_ends is UNKNOWN
 
 
@@ -113,12 +115,17 @@ def test_a_change_that_came_again_counts_where_it_came_first() -> None:
 
 
 def test_a_change_whose_rows_are_unknown_is_a_doubt_of_its_key_alone_where_views_are_exact() -> None:
-    records = [event(5, 5, before=None), event(6, 6, bad=True)]
+    records = [event(5, 5, before=None), event(6, 6, bad=WHY)]
     assert Tail.of(records, {0: 5}).caveats(placed=True) == ()
-    assert Tail.of([event(5, 5, bad=True, key=None)], {0: 5}).caveats(placed=True) == (UNREADABLE,)
-    assert Tail.of([event(5, 5, bad=True, origin=None)], {0: 5}).caveats(placed=True) == (UNREADABLE,)
+    assert Tail.of([event(5, 5, bad=WHY, key=None)], {0: 5}).caveats(placed=True) == (UNREAD,)
+    assert Tail.of([event(5, 5, bad=WHY, origin=None)], {0: 5}).caveats(placed=True) == (UNREAD,)
     assert Tail.of([event(5, 5, key=None, before=None)], {0: 5}).caveats(placed=True) == (NO_BEFORE,)
     assert any("truncated" in said for said in Tail.of([event(5, 5, "t")], {0: 5}).caveats(placed=True))
+
+
+def test_records_that_cannot_be_decoded_are_named_by_their_first_reasons() -> None:
+    records = [event(5 + at, 5 + at, bad=f"reason {at % 4}", key=None) for at in range(8)]
+    assert Tail.of(records, {0: 5}).caveats() == tuple(f"{UNREADABLE}: reason {at}" for at in range(3))
 
 
 def test_transactions_that_were_numbered_before_others_and_committed_after_them_are_no_repeats() -> None:
@@ -149,7 +156,7 @@ def test_a_restart_never_changes_the_evidence(lengths: list[int], data: st.DataO
     [
         (event(5, 5, "t"), "truncated"),
         (event(5, 1, "r"), "read the table anew"),
-        (event(5, 5, bad=True), UNREADABLE),
+        (event(5, 5, bad=WHY), UNREAD),
         (event(5, 5, before=None), NO_BEFORE),
         (event(5, 5, "d", before=None), NO_BEFORE),
     ],

@@ -1,0 +1,63 @@
+"""A recovery step by step on real servers, as the DAG takes it, with the seconds of each step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.flows import close, connector, decide, publish, watermark
+from airflow_cdc.flows import reset_offset as offset
+from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.verify import verify
+from tests.adversary.world import Pipe, held
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class Measured:
+    """Seconds of every step over a pipeline of `tables` tables; `name` says which in what is printed."""
+
+    tables: int
+    name: str = ""
+    steps: dict[str, float] = field(default_factory=dict)
+
+    def step(self, name: str, act: Callable[[], Answer]) -> Answer:
+        """Do a step and note how long it took."""
+        began = time.monotonic()
+        answer = act()
+        self.steps[name] = round(time.monotonic() - began, 2)
+        print(f"{self.name or self.tables} tables: {name} {self.steps[name]} s", file=sys.stderr, flush=True)
+        return answer
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.steps.values())
+
+    @property
+    def per_table(self) -> float:
+        return self.seconds / self.tables
+
+
+def recovered(pipe: Pipe, strategy: str, result: Measured) -> Measured:
+    """Recover all tables of the pipeline by this strategy; it has to end as MATCH."""
+    spark, run = pipe.servers.spark, pipe.run(approved=True)
+    decision = result.step("decide", lambda: decide.decide(run, strategy))
+    assert not decision["plan"]["refused"], decision["plan"]["reason"]
+    result.step("open", lambda: open_recovery(run, Decision.from_json(decision)))
+    result.step("stop", lambda: connector.stop(run))
+    with held(run):
+        result.step("watermark", lambda: watermark.fence_and_watermark(run))
+        result.step("recover", lambda: recover(run, spark))
+        result.step("offset", lambda: offset.reset_offset(run))
+        result.step("resume", lambda: connector.resume(run))
+    done = result.step("verify", lambda: verify(run, spark))
+    assert done["verdict"] == "MATCH", done
+    result.step("publish", lambda: publish.publish(run))
+    result.step("close", lambda: close.close(run))
+    return result
