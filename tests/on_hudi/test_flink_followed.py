@@ -32,12 +32,14 @@ def servers(tmp_path: Path, spark: SparkSession) -> Iterator[FlinkIntoHudi]:
     with ExitStack() as stack:
         system = stack.enter_context(opened(tmp_path, spark, unused, "merge-on-read"))
         followed: Any = system.followed
-        followed.execute(rows(1, 200))
         yield followed
 
 
 def test_a_night_compares_the_table_while_the_job_writes_it(servers: FlinkIntoHudi) -> None:
     servers.follow()
+    # in its own snapshot Flink CDC writes a JSON document as MySQL does, which is another text than ours
+    servers.execute(rows(1, 200))
+    servers.wait_read()
     assert servers.compare("night")["verdict"] == "MATCH"
     # a second start by the same gateway finds none of the sink's state
     servers.connector.stop(servers.database)
@@ -51,6 +53,7 @@ def test_a_night_compares_the_table_while_the_job_writes_it(servers: FlinkIntoHu
 
 def test_a_state_index_is_refused_before_anything_is_read(servers: FlinkIntoHudi) -> None:
     servers.more = {"index.type": "FLINK_STATE"}
+    servers.execute(rows(1, 200))
     servers.follow()
     servers.connector.stop(servers.database)
     servers.execute("DELETE FROM kinds WHERE id = 7")
