@@ -84,7 +84,7 @@ adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipe
 systems: setup ## each system's own failure, recovered under writes, every row compared → build/systems.json (SYSTEMS=postgres)
 	$(BIN)/python -m tests.systems $(SYSTEMS)
 
-catalogs: setup ## a recovery into each kind of catalog, every row compared → build/catalogs.json (CATALOGS="embedded jdbc rest guarded")
+catalogs: setup ## a recovery into each kind of catalog, every row compared → build/catalogs.json (CATALOGS="embedded jdbc hive rest guarded rest-cluster")
 	$(BIN)/python -m tests.catalogs $(CATALOGS)
 
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)

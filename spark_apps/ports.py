@@ -420,8 +420,10 @@ class HoldsFew(Protocol):
 class SharesTables(Protocol):
     """A StageWriter whose tables another program may write, by its own idea of their columns."""
 
-    def misfits(self, identifier: tuple[str, str], columns: Sequence[tuple[str, str]]) -> Sequence[str]:
-        """How the table's columns differ from these (name, Spark SQL type), each difference as text."""
+    def misfits(
+        self, spark: SparkSession, identifier: tuple[str, str], columns: Sequence[tuple[str, str]], key: Sequence[str]
+    ) -> Sequence[str]:
+        """Why the table cannot hold rows of these columns (name, Spark SQL type) with this key, each reason as text."""
         ...
 
 

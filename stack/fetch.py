@@ -24,10 +24,11 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from stack.errors import StackError, UnavailableError
-from stack.versions import EXCLUDED, JAR, JAVA_MINIMUM, SETS, Wanted
+from stack.versions import EXCLUDED, JAR, JAVA_MINIMUM, ON_DEMAND, SETS, Wanted
 
 LOCK_FILE = Path(__file__).with_name("jars.lock")
 IVY_TIMEOUT_S = 900.0
+USUAL = tuple(name for name in SETS if name not in ON_DEMAND)
 _PATTERN = "[conf]/[organisation]__[artifact]__[revision](@[classifier]).[ext]"
 _CLASSIFIER = "http://ant.apache.org/ivy/maven"
 _FIELDS = 5
@@ -103,7 +104,7 @@ def fetch(name: str) -> Path:
     return set_dir(name)
 
 
-def fetch_all(names: Iterable[str] = tuple(SETS)) -> None:
+def fetch_all(names: Iterable[str] = USUAL) -> None:
     """Make several sets available: missing jars are downloaded in one run, every jar is checked by checksum."""
     wanted = {name: jars_of(name) for name in names}
     with exclusive(cache_dir()):

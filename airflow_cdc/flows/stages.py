@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.flows.run import Run
@@ -12,7 +12,6 @@ from airflow_cdc.flows.run import Run
 log = logging.getLogger("airflow_cdc.stages")
 
 
-@runtime_checkable
 class TriesStages(Protocol):
     """A sink whose server decides how stages are made, or whether they can be."""
 
@@ -25,16 +24,22 @@ class TriesStages(Protocol):
         ...
 
 
+def _trying(run: Run) -> TriesStages | None:
+    """The sink, if it is one of these. Asked by name: a client behind a circuit has its methods by `__getattr__`."""
+    sink: object = run.clients.sink
+    return cast("TriesStages", sink) if hasattr(sink, "try_stage") else None
+
+
 def require_stages(run: Run) -> None:
     """Raise SinkError if the sink can hold no stage."""
-    if isinstance(sink := run.clients.sink, TriesStages):
+    if sink := _trying(run):
         log.info("%s", sink.try_stage())
 
 
 def check_stages(run: Run) -> Iterator[Check]:
     """How stages are made, as far as it is known."""
-    sink = run.clients.sink
-    if not run.pipeline.has_sink or not isinstance(sink, TriesStages):
+    sink = _trying(run)
+    if sink is None:
         return
     facts = sink.staging_facts(run.pipeline.sink.namespace)
     text = f"{facts.how}; {facts.doubt}" if facts.doubt else facts.how

@@ -21,7 +21,7 @@ from stack import fetch
 from tests.catalogs.catalogs import CATALOGS, CatalogCase
 from tests.systems.__main__ import CASES
 from tests.systems.case import Case, Result
-from tests.systems.running import lake_and_spark, run
+from tests.systems.running import run
 
 FOLDER, RESULTS = Path("build/catalogs"), Path("build/catalogs.json")
 COLUMNS = ("catalog", "runs on", "system", "seconds", "missing", "ghosts", "different", "verdict")
@@ -30,7 +30,9 @@ COLUMNS = ("catalog", "runs on", "system", "seconds", "missing", "ghosts", "diff
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the chosen rows one after the other, and write what they came to."""
     parser = argparse.ArgumentParser(prog="make catalogs", description=__doc__)
-    parser.add_argument("names", nargs="*", help="embedded, jdbc, rest, guarded; all of them by default")
+    parser.add_argument(
+        "names", nargs="*", help="embedded, jdbc, hive, rest, guarded, rest-cluster; all of them by default"
+    )
     parser.add_argument("--system", default="MariaDB 10", help="part of a system's name")
     asked = parser.parse_args(argv)
     case = next(case for case in CASES if asked.system.lower() in case.system.lower())
@@ -52,7 +54,7 @@ def recovered_into(catalog: CatalogCase, case: Case) -> Result:
     folder.mkdir()
     with (
         catalog.opened(folder) as properties,
-        lake_and_spark(folder, properties, fetch.set_jars("spark-s3")) as (lake, spark),
+        catalog.session(folder, properties, fetch.set_jars("spark-s3")) as (lake, spark),
     ):
         return run(case, folder / "system", spark, lake, catalog.publishing)
 

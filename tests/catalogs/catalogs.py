@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -11,27 +11,35 @@ from typing import TYPE_CHECKING, Any, Final
 
 import stack
 from stack import versions
+from stack.hive import start_metastore
 from stack.object_store import start_object_store
 from stack.process import end
 from stack.rest_catalog import start_rest_catalog
+from tests.catalogs.cluster import on_a_cluster
 from tests.catalogs.killed import killed_and_again
-from tests.systems.running import embedded
+from tests.systems.running import embedded, lake_and_spark
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from airflow_cdc.flows.run import Run
+    from airflow_cdc.sinks.iceberg.client import Lake
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogCase:
     """A row: its name, what it runs on, and how it is opened in a folder: PyIceberg's properties.
 
-    `publishing`: how the step `publish` is run, if not once and to its end.
+    `publishing`: how the step `publish` is run, if not once and to its end. `session`: where Spark runs.
     """
 
     name: str
     version: str
     opened: Callable[[Path], AbstractContextManager[Mapping[str, str]]]
     publishing: Callable[[Run], Any] | None = None
+    session: Callable[[Path, Mapping[str, str], Sequence[Path]], AbstractContextManager[tuple[Lake, SparkSession]]] = (
+        lake_and_spark
+    )
 
 
 @contextmanager
@@ -48,6 +56,18 @@ def in_postgres(folder: Path) -> Iterator[Mapping[str, str]]:
         server.execute("CREATE DATABASE catalog")
         login = f"{server.user}:{server.password}"
         yield {**embedded(folder), "uri": f"postgresql+psycopg://{login}@{server.host}:{server.port}/catalog"}
+
+
+@contextmanager
+def in_hive(folder: Path) -> Iterator[Mapping[str, str]]:
+    """A Hive Metastore, and a folder."""
+    logs, warehouse = folder / "logs", f"file://{folder}/warehouse"
+    logs.mkdir()
+    metastore = start_metastore(folder, logs, warehouse)
+    try:
+        yield {"type": "hive", "uri": metastore.url, "warehouse": warehouse}
+    finally:
+        end(metastore.child)
 
 
 @contextmanager
@@ -73,6 +93,7 @@ CATALOGS: Final = (
     CatalogCase(
         "jdbc", f"PostgreSQL {versions.POSTGRES_TESTED[versions.POSTGRES_DEFAULT]}, a local folder", in_postgres
     ),
+    CatalogCase("hive", f"Hive Metastore {versions.HIVE} over Derby, a local folder", in_hive),
     CatalogCase("rest", REST, by_rest),
     CatalogCase(
         "guarded",
@@ -80,4 +101,5 @@ CATALOGS: Final = (
         partial(by_rest, refuses="register"),
         killed_and_again,
     ),
+    CatalogCase("rest-cluster", f"{REST}; Spark on a standalone cluster of two workers", by_rest, session=on_a_cluster),
 )

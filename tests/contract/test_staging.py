@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -14,10 +16,11 @@ from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType
 
+from airflow_cdc.alerting.circuit import Circuits, guard
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError, SinkError, UnknownStateError
 from airflow_cdc.flows.stages import check_stages, require_stages
-from airflow_cdc.sinks.iceberg import beside
+from airflow_cdc.sinks.iceberg import beside, client
 from airflow_cdc.sinks.iceberg.beside import creation, faults
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
@@ -27,7 +30,9 @@ from airflow_cdc.sinks.iceberg.staging import Staging, noted_way
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, run_on
 
 
-def refuse(lake: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception, call: str = "register_table") -> list[int]:
+def refuse(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, error: BaseException, call: str = "register_table"
+) -> list[int]:
     """Let the catalog answer with `error`; returns a list that grows with each call."""
     calls: list[int] = []
 
@@ -174,6 +179,17 @@ def test_a_column_id_that_only_a_forgotten_schema_had_is_not_given_again(shop: L
     assert faults(staged, forgotten) == ()
 
 
+def test_schemas_are_numbered_anew_and_snapshots_follow(shop: Lake) -> None:
+    """Catalogs number a new table's schemas from 0, whatever the target's are called."""
+    append(shop, "shop", "orders", 1)
+    source = shop.table("shop", "orders").metadata
+    schema = source.schemas[0].model_copy(update={"schema_id": 7})
+    snapshots = [one.model_copy(update={"schema_id": 7}) for one in source.snapshots]
+    later = {"schemas": [schema], "current_schema_id": 7, "snapshots": snapshots}
+    staged = created(source.model_copy(update=later), shop)
+    assert {one.schema_id for one in staged.snapshots} == {one.schema_id for one in staged.schemas} == {0}
+
+
 def test_what_a_catalog_made_otherwise_is_named_and_dropped(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     source = shop.table("shop", "orders").metadata
     staged = created(source, shop)
@@ -298,6 +314,36 @@ def test_the_trial_says_how_and_leaves_nothing(shop: Lake, tmp_path: Path, monke
     require_stages(run)
 
 
+def test_a_trial_that_was_killed_is_made_again(shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way is noted by the stage, and the trial only when it came to its end."""
+    refuse(shop, monkeypatch, KeyboardInterrupt(), "drop_table")
+    with pytest.raises(KeyboardInterrupt):
+        require_stages(run_on(shop, tmp_path))
+    assert "registered" in checks_of(shop, tmp_path)[0].found
+    assert ".tried" not in str(shop.catalog.load_namespace_properties(("cdc_stage",)))
+    monkeypatch.undo()
+    require_stages(run_on(shop, tmp_path))
+    assert ".tried" in str(shop.catalog.load_namespace_properties(("cdc_stage",)))
+    monkeypatch.setattr(shop.catalog, "register_table", lambda *_: pytest.fail("tried a third time"))
+    require_stages(run_on(shop, tmp_path))
+
+
+def test_a_trial_without_an_answer_blames_no_catalog(
+    shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse(shop, monkeypatch, ConnectionError(), "drop_table")
+    with pytest.raises(UnknownStateError, match="could not be tried"):
+        require_stages(run_on(shop, tmp_path))
+
+
+def test_a_sink_behind_a_circuit_is_tried_too(shop: Lake, tmp_path: Path) -> None:
+    run = run_on(shop, tmp_path)
+    behind = replace(run, clients=replace(run.clients, sink=guard(shop, "lake", Circuits())))
+    require_stages(behind)
+    (check,) = check_stages(behind)
+    assert "registered" in check.found
+
+
 def test_neither_way_is_one_error_before_anything_is_changed(
     shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,3 +401,14 @@ def test_vended_credentials_and_encryption_are_doubts(
         change.set_properties({"encryption.key-id": "k1"})
     (check,) = checks_of(shop, tmp_path)
     assert (check.state, "shop.orders is encrypted" in check.found) == ("warn", True)
+
+
+def test_a_hive_client_is_not_shared_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has one connection, which two calls at once tear from each other."""
+    monkeypatch.setattr(client, "open_catalog", lambda *_: object())
+    for kind, shared in (("hive", False), ("rest", True)):
+        lake = Lake("lake", {"type": kind, "uri": "thrift://127.0.0.1:1"})
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(getattr, lake, "catalog").result()
+        assert (other is lake.catalog) is shared
+        assert lake.catalog is lake.catalog

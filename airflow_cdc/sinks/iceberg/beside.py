@@ -75,11 +75,12 @@ def creation(source: TableMetadata, stage: Stage, location: str) -> Change:
     first = staged_metadata(source, stage)
     chain = lineage(source, head_of(source))[::-1]
     ids, schemas = _numbered(source, chain)
+    current = schemas[-1].schema_id  # also for an old snapshot whose schema is forgotten
     updates: list[TableUpdate] = [
         AssignUUIDUpdate(uuid=first.table_uuid),
         make(UpgradeFormatVersionUpdate, format_version=source.format_version),
         *(make(AddSchemaUpdate, schema_=schema) for schema in schemas),
-        make(SetCurrentSchemaUpdate, schema_id=schemas[-1].schema_id),
+        make(SetCurrentSchemaUpdate, schema_id=current),
         *(AddPartitionSpecUpdate(spec=spec) for spec in sorted(source.partition_specs, key=lambda spec: spec.spec_id)),
         make(SetDefaultSpecUpdate, spec_id=source.default_spec_id),
         *(make(AddSortOrderUpdate, sort_order=order) for order in source.sort_orders),
@@ -87,12 +88,12 @@ def creation(source: TableMetadata, stage: Stage, location: str) -> Change:
         SetLocationUpdate(location=location),
         SetPropertiesUpdate(updates=first.properties),
         *(
-            AddSnapshotUpdate(snapshot=one.model_copy(update={"schema_id": ids[_schema_id(source, one)]}))
+            AddSnapshotUpdate(snapshot=one.model_copy(update={"schema_id": ids.get(_schema_id(source, one), current)}))
             for one in chain
         ),
         set_ref(MAIN_BRANCH, chain[-1].snapshot_id),
         # after main: the newest update's time is that of the table, which tells when the stage was last written to
-        AddSnapshotUpdate(snapshot=_reserve(source, first, chain, schemas[-1].schema_id)),
+        AddSnapshotUpdate(snapshot=_reserve(source, first, chain, current)),
     ]
     return Change((AssertCreate(),), tuple(updates))
 
@@ -114,8 +115,9 @@ def _numbered(source: TableMetadata, chain: Iterable[Snapshot]) -> tuple[dict[in
     distinct: list[Schema] = []
     for schema in reversed(order):  # an older one that equals the current schema is the current one
         at = next((n for n, one in enumerate(distinct) if _same(one, schema)), len(distinct))
-        distinct[at:] = distinct[at:] or [schema]
         ids[schema.schema_id] = at
+        if at == len(distinct):
+            distinct.append(schema)
     if source.last_column_id > max(schema.highest_field_id for schema in distinct):
         keeper = NestedField(source.last_column_id, "highest_id", BooleanType(), required=False)
         distinct.append(Schema(keeper))

@@ -7,6 +7,7 @@ target's main; `spark_conf` gives it the same catalog under the same name.
 from __future__ import annotations
 
 import os
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -101,7 +102,7 @@ class Lake:
         self.format_version = int(properties.get(FORMAT_VERSION, DEFAULT_FORMAT_VERSION))
         self.staging = staging_of(properties)
         self._properties = {key: value for key, value in properties.items() if key not in {FORMAT_VERSION, STAGING}}
-        self._catalogs: dict[int, Catalog] = {}
+        self._catalogs: dict[tuple[int, int], Catalog] = {}
 
     def __repr__(self) -> str:
         return f"Lake({self.name!r})"
@@ -117,11 +118,13 @@ class Lake:
 
     @property
     def catalog(self) -> Catalog:
-        """The PyIceberg catalog of this process."""
+        """The PyIceberg catalog of this process; for Hive of this thread, because its client serves one at a time."""
         pid = os.getpid()
-        if pid not in self._catalogs:
-            self._catalogs = {pid: open_catalog(self.name, self._properties)}
-        return self._catalogs[pid]
+        owner = (pid, threading.get_ident() if self._properties.get("type") == "hive" else 0)
+        if owner not in self._catalogs:
+            kept = {one: catalog for one, catalog in self._catalogs.items() if one[0] == pid}
+            self._catalogs = {**kept, owner: open_catalog(self.name, self._properties)}
+        return self._catalogs[owner]
 
     def reach(self) -> None:
         """Ask the catalog for its namespaces. Raises UnknownStateError if it can't be asked, ConfigError for bad properties."""

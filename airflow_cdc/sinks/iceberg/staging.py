@@ -26,7 +26,7 @@ log = logging.getLogger("airflow_cdc.iceberg")
 
 # our own key, removed from the properties before the catalog is opened
 STAGING = "staging"
-NOTE, REASON, ASKED = "cdc.staging", "cdc.staging.reason", "cdc.staging.asked"
+NOTE, REASON, ASKED, TRIED = "cdc.staging", "cdc.staging.reason", "cdc.staging.asked", "cdc.staging.tried"
 _ALLOW = (
     "The table was not changed. Allow the catalog's principal to register tables, or to create them, in the namespace "
     f"{STAGE_NAMESPACE}; then run the step again."
@@ -50,10 +50,11 @@ WORDS: Mapping[Staging, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The way that a catalog was found to allow, and why the other was not taken."""
+    """The way that a catalog was found to allow, and why the other was not taken. `tried`: to its publish and drop."""
 
     way: Staging
     reason: str = ""
+    tried: bool = False
 
     def __str__(self) -> str:
         return f"stages are made {WORDS[self.way]}" + (f" ({self.reason})" if self.reason.strip("-") else "")
@@ -117,7 +118,7 @@ def _register(catalog: Catalog, source: Table, stage: Stage) -> str | None:
     except TableAlreadyExistsError:  # another try of this step was faster
         return None
     except Exception as error:
-        if not _is_refusal(error):
+        if not is_refusal(error):
             raise UnknownStateError(f"the stage cannot be registered: {describe(error)}", where=stage.name) from None
         with suppress(Exception):
             source.io.delete(location)
@@ -125,7 +126,7 @@ def _register(catalog: Catalog, source: Table, stage: Stage) -> str | None:
     return None
 
 
-def _is_refusal(error: Exception) -> bool:
+def is_refusal(error: Exception) -> bool:
     """Whether the catalog answered that it never does this. RESTError itself: an answer 404, 405, 406 or 422."""
     return isinstance(error, NotImplementedError | BadRequestError | ForbiddenError) or type(error) is RESTError
 
@@ -139,7 +140,7 @@ def noted_way(catalog: Catalog, asked: Staging) -> Noted | None:
     with suppress(Exception):
         properties = catalog.load_namespace_properties((STAGE_NAMESPACE,))
         if properties[ASKED] == asked:
-            return Noted(Staging(properties[NOTE]), properties.get(REASON, ""))
+            return Noted(Staging(properties[NOTE]), properties.get(REASON, ""), properties.get(TRIED) == asked)
     return None
 
 
@@ -149,3 +150,9 @@ def _note(catalog: Catalog, asked: Staging, found: Noted) -> None:
     with suppress(Exception):  # without the note, the next process finds out again
         noted = {NOTE: found.way.value, REASON: found.reason or "-", ASKED: asked.value}
         catalog.update_namespace_properties((STAGE_NAMESPACE,), updates=noted)
+
+
+def note_trial(catalog: Catalog, asked: Staging) -> None:
+    """Note that a stage was made, published and dropped when this was asked for."""
+    with suppress(Exception):  # without the note, the next recovery tries again
+        catalog.update_namespace_properties((STAGE_NAMESPACE,), updates={TRIED: asked.value})

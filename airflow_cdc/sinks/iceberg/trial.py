@@ -7,10 +7,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.errors import CdcError, SinkError
+from airflow_cdc.core.errors import CdcError, SinkError, UnknownStateError
 from airflow_cdc.sinks.iceberg.catalog import commit, describe
 from airflow_cdc.sinks.iceberg.snapshots import empty_commit
-from airflow_cdc.sinks.iceberg.staging import WORDS, Noted, Staging, noted_way, unfit
+from airflow_cdc.sinks.iceberg.staging import WORDS, Noted, Staging, is_refusal, note_trial, noted_way, unfit
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -38,8 +38,9 @@ def try_stage(lake: Lake) -> str:
     Raises SinkError if the catalog can hold none.
     """
     noted = noted_way(lake.catalog, lake.staging)
-    if noted is None:
+    if noted is None or not noted.tried:
         _rehearse(lake)
+        note_trial(lake.catalog, lake.staging)
         noted = noted_way(lake.catalog, lake.staging)
     return str(noted or "the catalog holds stages")
 
@@ -52,7 +53,10 @@ def _rehearse(lake: Lake) -> None:
     except CdcError:
         raise
     except Exception as error:
-        raise unfit(lake.where, describe(error)) from None
+        if is_refusal(error):
+            raise unfit(lake.where, describe(error)) from None
+        text, todo = f"a stage could not be tried: {describe(error)}", "Check the catalog, and run the step again."
+        raise UnknownStateError(text, where=lake.where, todo=todo) from None
     finally:
         with suppress(Exception):
             lake.catalog.drop_table((_NAMESPACE, table))
