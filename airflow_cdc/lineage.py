@@ -25,6 +25,7 @@ FLOWS: Mapping[str, tuple[tuple[Side, ...], tuple[Side, ...]]] = {
     "recover": (("source",), ()),
     "verify": (("source", "sink"), ()),
     "publish": (("source",), ("sink",)),
+    "reset_offset": (("source",), ("sink",)),
     "nightly": (("source", "sink"), ()),
     "repair": (("source", "sink"), ("sink",)),
     "backfill": (("source", "sink"), ("sink",)),

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill", "maintain", "publish")
+APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill", "maintain", "publish", "reset_offset")
 RESULT_NAME = "result.json"
 
 

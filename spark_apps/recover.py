@@ -67,9 +67,14 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
     tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
-    progress = Progress(reader.estimated_rows(tables))
+    sizes = reader.sizes(tables)
+    progress = Progress({name: size.rows for name, size in sizes.items()})
     stages = staged_before(run, tables)
-    readings = [prepare(run, writer, task, table, dict(settings or {}), before=stages) for table in tables]
+    if run.pipeline.written_by_connector:
+        check_shared(run, spark, writer, tables)
+    at_once = spark.sparkContext.defaultParallelism
+    chunks = {name: {"chunk_rows": size.chunk_rows(at_once), **(settings or {})} for name, size in sizes.items()}
+    readings = [prepare(run, writer, task, table, chunks[table.full_name], before=stages) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
@@ -136,8 +141,6 @@ def prepare(
     lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
     shared = run.pipeline.written_by_connector
-    if shared:
-        check_shared(run, writer, table, columns)
     lake.ensure_table(namespace, name, columns)
     fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
     earlier = find_earlier(lake, before.get(name, ()), fresh, task.epoch)
@@ -153,25 +156,29 @@ def prepare(
     return Reading(table, stage, ledger, task.stamp, task.watermark, **sizes)
 
 
-def check_shared(run: Run, writer: StageWriter, table: Table, columns: Sequence[tuple[str, str]]) -> None:
-    """Check that the table, which the connector made and will write to again, can hold the source's rows as it is.
+def check_shared(run: Run, spark: SparkSession, writer: StageWriter, tables: Sequence[Table]) -> None:
+    """Check that each table, which the connector made and will write to again, can hold the source's rows as it is.
 
     Raises SchemaError; ConfigError for a sink whose tables can't be shared.
     """
-    place = (run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name))
-    where = f"table {'.'.join(place)}"
-    if not isinstance(writer, SharesTables):
-        raise ConfigError(
-            "tables of this kind of sink are not read again beside the connector that writes them", where=where
-        )
-    if not run.clients.sink.exists(*place):
-        raise SchemaError("the table does not exist", where=where, todo="Create it as the connector's job needs it.")
-    if faults := writer.misfits(place, columns):
-        raise SchemaError(
-            f"its columns cannot hold the source's rows as a recovery reads them: {'; '.join(faults)}",
-            where=where,
-            todo="Declare these columns like that in the table and in the connector's job.",
-        )
+    for table in tables:
+        place = (run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name))
+        where = f"table {'.'.join(place)}"
+        if not isinstance(writer, SharesTables):
+            raise ConfigError(
+                "tables of this kind of sink are not read again beside the connector that writes them", where=where
+            )
+        if not run.clients.sink.exists(*place):
+            raise SchemaError(
+                "the table does not exist", where=where, todo="Create it as the connector's job needs it."
+            )
+        columns = [(column.name, sink_type(column)) for column in table.mirrored]
+        if faults := writer.misfits(spark, place, columns, table.key):
+            raise SchemaError(
+                f"it cannot hold the source's rows as a recovery reads them: {'; '.join(faults)}",
+                where=where,
+                todo="Declare the table and the connector's job like that.",
+            )
 
 
 def find_earlier(

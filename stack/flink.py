@@ -45,12 +45,14 @@ class FlinkCluster:
     Attributes:
         url: of the JobManager's REST interface, without a slash at its end.
         gateway: of the SQL gateway's.
+        class_path: of all its servers.
     """
 
     folder: Path
     url: str
     gateway: str
     children: tuple[Child, ...]
+    class_path: str = ""
 
     @property
     def savepoints(self) -> Path:
@@ -82,17 +84,31 @@ class FlinkCluster:
             self.call("PATCH", f"/jobs/{job['jid']}?mode=cancel")
         wait_until(lambda: not self.jobs(name) or None, timeout=STATEMENT_TIMEOUT_S, what=f"{name} to end")
 
+    def new_gateway(self) -> FlinkCluster:
+        """End the SQL gateway and start another at the same address; jobs go on. Returns the cluster with it."""
+        *others, old = self.children
+        end(old)
+        new = _launch("gateway", self.folder / "conf", self.class_path, keep=False)
+        cluster = replace(self, children=(*others, new))
+        _wait_for_gateway(self.gateway, new)
+        return cluster
+
     def stop(self) -> None:
         """End its servers."""
         end(*reversed(self.children))
 
 
 def start_flink(
-    folder: Path, *, sets: Sequence[str] = (), more: Mapping[str, str] | None = None, keep: bool = False
+    folder: Path,
+    *,
+    sets: Sequence[str] = (),
+    jars: Sequence[Path] = (),
+    more: Mapping[str, str] | None = None,
+    keep: bool = False,
 ) -> FlinkCluster:
     """Start a cluster and wait until it has all its slots and the gateway answers.
 
-    `sets`: further sets of jars for its class path; `more`: further settings.
+    `sets`, `jars`: further sets of jars, and single ones, for its class path; `more`: further settings.
     """
     fetch.fetch_all(["flink", *sets])
     conf = folder / "conf"
@@ -101,13 +117,14 @@ def start_flink(
     (conf / "log4j.properties").write_text(_LOG4J)
     settings = {**_settings(folder, ports), **(more or {})}
     (conf / "config.yaml").write_text("".join(f'{key}: "{value}"\n' for key, value in settings.items()))
-    class_path = ":".join(fetch.classpath(name) for name in ("flink", *sets))
+    class_path = ":".join([*(fetch.classpath(name) for name in ("flink", *sets)), *map(str, jars)])
     url, gateway = f"http://{HOST}:{ports[1]}", f"http://{HOST}:{ports[3]}"
-    cluster = FlinkCluster(folder, url, gateway, ())
+    cluster = FlinkCluster(folder, url, gateway, (), class_path)
     try:
         for name in _MAINS:
             cluster = replace(cluster, children=(*cluster.children, _launch(name, conf, class_path, keep=keep)))
         _, taskmanager, sql = cluster.children
+        _wait_for_gateway(gateway, sql)
         wait_until(
             lambda: _has_slots(url) or None,
             timeout=START_TIMEOUT_S,
@@ -115,17 +132,20 @@ def start_flink(
             child=taskmanager,
             interval=0.5,
         )
-        wait_until(
-            lambda: _answers(f"{gateway}/v1/info"),
-            timeout=START_TIMEOUT_S,
-            what="the SQL gateway",
-            child=sql,
-            interval=0.5,
-        )
     except BaseException:
         cluster.stop()
         raise
     return cluster
+
+
+def _wait_for_gateway(url: str, child: Child) -> None:
+    wait_until(
+        lambda: _answers(f"{url}/v1/info"),
+        timeout=START_TIMEOUT_S,
+        what="the SQL gateway",
+        child=child,
+        interval=0.5,
+    )
 
 
 def _launch(name: str, conf: Path, class_path: str, *, keep: bool) -> Child:

@@ -21,7 +21,7 @@ from typing import IO, Any, Final
 
 from stack import fetch
 from stack.errors import StackError, UnavailableError, log_tail
-from stack.versions import SPARK_OF_HUDI
+from stack.versions import FLINK, HUDI, SPARK_OF_HUDI
 
 WORKER: Final = Path(__file__).with_name("hudi_files") / "spark_worker.py"
 CHECKOUT: Final = Path(__file__).resolve().parents[1]
@@ -88,6 +88,18 @@ class HudiSpark:
 
     def _ended(self) -> StackError:
         return StackError(f"Hudi's Spark has ended; end of {self.log}:\n{log_tail(self.log)}")
+
+
+def flink_bundle() -> Path:
+    """Hudi's bundle for our Flink: the file that CDC_HUDI_FLINK_BUNDLE names. Raises UnavailableError without one.
+
+    It is in no set of jars: no mirror of Maven Central that we found holds it.
+    """
+    name = f"hudi-flink{FLINK.rpartition('.')[0]}-bundle-{HUDI}.jar"
+    named = os.environ.get("CDC_HUDI_FLINK_BUNDLE", "")
+    if not Path(named).is_file():
+        raise UnavailableError(f"CDC_HUDI_FLINK_BUNDLE names no file: it has to lead to {name}")
+    return Path(named)
 
 
 def start_hudi(folder: Path, log: Path, conf: Mapping[str, str] | None = None) -> HudiSpark:

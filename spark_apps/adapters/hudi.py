@@ -21,7 +21,7 @@ from airflow_cdc.decisions.apply.schema_change import (
 from airflow_cdc.sinks.hudi import timeline
 from airflow_cdc.sinks.hudi.client import copy_table
 from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE
-from airflow_cdc.spark_apps.adapters import hudi_table
+from airflow_cdc.spark_apps.adapters import hudi_shared, hudi_table
 from airflow_cdc.spark_apps.adapters.hudi_table import ADD, DELETED, HUDIS, KEEP_ALL, KEY, REPLACE, UPSERT, HudiTable
 from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
@@ -78,7 +78,11 @@ class HudiWriter:
     def _frame(self, spark: SparkSession, stage: Any, version: int) -> DataFrame:
         """The rows at a version, with our columns; those of the table for a stage that has none yet."""
         place = stage.identifier
-        if not self._sink.commits(place) and not stage.in_place:
+        if self._sink.endpoint.shared and place == (stage.namespace, stage.table) and version:
+            return hudi_shared.read(spark, self._sink.folder(place), version)
+        if self._sink.endpoint.shared and not self._sink.commits(place):
+            version = 0  # another program's rows are not those of a stage
+        if version and not self._sink.commits(place) and not stage.in_place:
             place = (stage.namespace, stage.table)
         if version:
             return hudi_table.read(spark, self._sink.folder(place), version)
@@ -191,11 +195,20 @@ class HudiWriter:
 
     def changeable(self, stage: Any) -> None:
         """See ports.StageWriter. Copies the table's files to a stage that has none yet. Raises StaleHeadError if it moved."""
-        if stage.in_place or not stage.base_head or self._sink.commits(stage.identifier):
+        if stage.in_place or not stage.base_head or self._sink.endpoint.shared or self._sink.commits(stage.identifier):
             return
         place = (stage.namespace, stage.table)
         copy_table(self._sink.folder(place), self._sink.folder(stage.identifier))
         self._sink.check_head(place, stage.base_head)
+
+    def misfits(
+        self, spark: SparkSession, identifier: Place, columns: Sequence[tuple[str, str]], key: Sequence[str]
+    ) -> Sequence[str]:
+        """See ports.SharesTables."""
+        table = self._sink.shared_table(identifier)
+        if table is None or not self._sink.endpoint.shared:
+            return ("it is not written by the connector",)
+        return hudi_shared.misfits(spark, table, columns, key, self._sink.endpoint.buckets)
 
     def version(self, stage: Any) -> int:
         """See ports.StageWriter."""

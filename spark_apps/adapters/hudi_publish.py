@@ -1,4 +1,4 @@
-"""Publishing into Hudi: the rows of a stage replace the table's in one commit (ADR 0017)."""
+"""Publishing into Hudi: the rows of a stage replace the table's in one commit (ADR 0017, 0021)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.spark_apps.adapters import hudi_table
+from airflow_cdc.spark_apps.adapters import hudi_shared, hudi_table
 from airflow_cdc.spark_apps.driver.app import explained
 
 if TYPE_CHECKING:
@@ -26,5 +26,8 @@ def replace_rows(sink: HudiSink, stage: Stage, summary: Mapping[str, str]) -> No
     todo = "Run the step again: readers see the old rows until it is done."
     with explained(SinkError, "publish the table", where=where, todo=todo):
         rows = hudi_table.read(spark, sink.folder(stage.identifier), sink.stage_head(stage))
+        if (shared := sink.shared_table((stage.namespace, stage.table))) and sink.endpoint.shared:
+            hudi_shared.replace(rows, shared, sink.endpoint.buckets, summary)
+            return
         table = hudi_table.HudiTable(sink.folder((stage.namespace, stage.table)), stage.table, sink.endpoint.table_type)
         hudi_table.write(rows, table, hudi_table.REPLACE, summary)

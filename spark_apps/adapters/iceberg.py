@@ -104,8 +104,11 @@ class IcebergWriter:
         else:
             writer.append()
 
-    def misfits(self, identifier: tuple[str, str], columns: Sequence[tuple[str, str]]) -> Sequence[str]:
+    def misfits(
+        self, spark: SparkSession, identifier: tuple[str, str], columns: Sequence[tuple[str, str]], key: Sequence[str]
+    ) -> Sequence[str]:
         """See ports.SharesTables."""
+        del spark, key
         return iceberg_schema.misfits(self._lake.table(*identifier).schema(), columns)
 
     def changeable(self, stage: Stage) -> None:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from stack.errors import UnavailableError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -98,13 +100,23 @@ class System(Protocol):
 class Case:
     """A row: its name, what its failure is called, and how a pipeline of it is set up in a folder.
 
-    `elsewhere`: with another Spark, in a process of its own.
+    `elsewhere`: with another Spark, in a process of its own. `needs`: raises UnavailableError where it cannot be run.
     """
 
     system: str
     failure: str
     opened: Callable[[Path, SparkSession, Lake], AbstractContextManager[System]]
     elsewhere: bool = False
+    needs: Callable[[], object] = tuple
+
+    @property
+    def left_out(self) -> str:
+        """Why the row cannot be run here; "" if it can."""
+        try:
+            self.needs()
+        except UnavailableError as error:
+            return str(error)
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,11 @@ from pathlib import Path
 from airflow_cdc.sinks.iceberg.client import Lake
 from stack.hudi import driver_environment
 from tests.on_hudi.session import hudi_session
-from tests.systems import debezium_hudi
+from tests.systems import debezium_hudi, flink_hudi
 from tests.systems.case import Case, Result
 from tests.systems.running import run
 
-CASES = debezium_hudi.CASES
+CASES = (*debezium_hudi.CASES, *flink_hudi.CASES)
 
 
 def run_elsewhere(case: Case, folder: Path) -> Result:

@@ -96,7 +96,7 @@ class FlinkMySql:
             rows(3001, 3100),
         )
         followed.purge()
-        followed.connector.resume(followed.database)
+        followed.go_on()
         said = [line for line in followed.failure().splitlines() if GONE in line]
         if not said:
             raise AssertionError("another failure than the purged log's")

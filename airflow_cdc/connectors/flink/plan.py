@@ -30,9 +30,10 @@ _MODE: Final = "specific-offset"
 _EXEC: Final = "stream-exec-"
 _SCAN: Final = "stream-exec-table-source-scan"
 _SINK: Final = "stream-exec-sink"
-_ENDS: Final = frozenset({_SCAN, _SINK})
+# without the old images of updated rows, which a sink that takes rows by their key does not want
+_COPIES: Final = frozenset({_SCAN, _SINK, f"{_EXEC}drop-update-before"})
 # operators that handle one row after the other, and keep none
-_STATELESS: Final = _ENDS | {f"{_EXEC}{name}" for name in ("calc", "union", "drop-update-before")}
+_STATELESS: Final = _COPIES | {f"{_EXEC}{name}" for name in ("calc", "union")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Plan:
     @property
     def between(self) -> tuple[str, ...]:
         """What is done to rows between sources and sinks, by Flink's names for the operators; (): they are copied."""
-        others = {_name(node).removeprefix(_EXEC) for node in self.document["nodes"] if _name(node) not in _ENDS}
+        others = {_name(node).removeprefix(_EXEC) for node in self.document["nodes"] if _name(node) not in _COPIES}
         pushed = {str(one.get("type", "ability")) for node in self.document["nodes"] for one in _abilities(node)}
         return tuple(sorted({*others, *self.keeps, *pushed}))
 

@@ -8,6 +8,7 @@ from airflow_cdc.connectors.flink.capture import FlinkCapture
 from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.error_texts import TEXTS
 from airflow_cdc.connectors.flink.plan import BY_YAML
+from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import SchemaFacts
 from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Blocker, Evidence, Problem, Rules
@@ -160,6 +161,19 @@ def no_copy(case: AnyCase) -> str:
     return f"the job's source reads {', '.join(merged)}, which is not one of the pipeline's tables" if merged else ""
 
 
+def numbered_anew(case: AnyCase) -> str:
+    """A job whose sink begins without its state at every start, though the move needs that state."""
+    if case.seen.pipeline.sink.kind != "hudi":
+        return ""
+    return "Hudi's operators have other ids in each job that one SQL gateway starts, so Flink leaves their state behind"
+
+
+def shares_its_job(case: AnyCase) -> str:
+    """A source beside others in a job that would lose the state of their sinks."""
+    connector = case.seen.pipeline.connector
+    return numbered_anew(case) if isinstance(connector, FlinkSettings) and connector.reads else ""
+
+
 def by_yaml(case: AnyCase) -> str:
     """A job whose source alone cannot be made new."""
     facts = _facts(case)
@@ -223,11 +237,11 @@ RULES = Rules(
     PROBLEMS,
     beside=(Beside(_FAILING, restart_evidence),),
     blockers={
-        FULL: (by_yaml, without_key, several_sources, no_copy),
+        FULL: (by_yaml, without_key, several_sources, shares_its_job, no_copy),
         DIFF_REPAIR: (_not_built("the rows that differ are not put right by themselves"),),
         NEXT_FILE: (_not_built("what was cut from the log is not put right by itself"),),
         DETOUR: (_not_built("the job's options name one server, and are not changed from here"),),
-        TRANSLATE: (by_yaml, several_sources),
+        TRANSLATE: (by_yaml, several_sources, numbered_anew),
     },
     texts=TEXTS,
 )

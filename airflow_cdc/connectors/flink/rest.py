@@ -15,6 +15,7 @@ from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.core.text import root_cause, shorten
 
+_OTHER_IDS: Final = "Cannot map checkpoint/savepoint state for operator"
 _ENDED: Final = frozenset({"FINISHED", "ERROR", "CANCELED", "CLOSED", "TIMEOUT"})
 _CAUSE: Final = re.compile(r"Caused by: ((?:(?!Caused by: |\\n).)*)", re.DOTALL)
 _NOT_FOUND: Final = 404
@@ -98,6 +99,8 @@ class FlinkRest:
 
             poll_until(ended, timeout=timeout, interval=0.2, what="the SQL gateway to start the job")
             answer = self._call("GET", f"{at}/result/0?rowFormat=JSON")
+        except ConnectorError as error:
+            raise advised(error) from None
         finally:
             self._call("DELETE", session)
         return str(answer["results"]["data"][0]["fields"][0])
@@ -124,6 +127,16 @@ class FlinkRest:
                 todo="Check the connection's URL, and that Flink answers there.",
             ) from None
         return _content(answer, where)
+
+
+def advised(error: ConnectorError) -> ConnectorError:
+    """What a start ended with, with what to do if its state does not fit."""
+    if _OTHER_IDS in error.what:
+        error.todo = (
+            "The operators of a sink have other ids than in the state: Hudi numbers them anew in each job that one SQL"
+            " gateway starts. Restart the SQL gateway, then run this again."
+        )
+    return error
 
 
 def _content(answer: httpx.Response, where: str) -> Any:

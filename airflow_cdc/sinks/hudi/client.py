@@ -1,6 +1,7 @@
 """The sink: Hudi tables in a folder, read here without Spark: by their timelines, and by the sizes of their files.
 
 Only Spark writes rows (spark_apps/adapters/hudi.py), and the table has one writer: ours, behind the pipeline's lease (ADR 0017).
+A table that the connector writes is ours only while the connector is stopped (ADR 0021).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from airflow_cdc.sinks.hudi import notes, timeline
 from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
 from airflow_cdc.sinks.hudi.letters import Letters
 from airflow_cdc.sinks.hudi.notes import Notes
+from airflow_cdc.sinks.hudi.shared import SharedTable
 from airflow_cdc.sinks.hudi.stage import STAGES, PublishResult, Stage
 from airflow_cdc.sinks.hudi.timeline import Commit
 
@@ -115,14 +117,24 @@ class HudiSink:
         return tuple(commit for commit in base if commit.version <= known.base_head)
 
     def exists(self, namespace: str, table: str) -> bool:
-        """Whether the table was made here. Its folder appears with the first publish."""
+        """Whether the table was made here, or by the connector. The folder of one of ours appears with its first publish."""
+        if self.endpoint.shared:
+            return self.shared_table((namespace, table)) is not None
         return notes.read(self.notes_file((namespace, table))) is not None
+
+    def shared_table(self, identifier: tuple[str, str]) -> SharedTable | None:
+        """A table that the connector made, by its own properties; None if there is none."""
+        return SharedTable.read(self.folder(identifier))
 
     def ensure_table(self, namespace: str, table: str, columns: Sequence[tuple[str, str]]) -> bool:
         """Note the table; its first publish makes its folder. Returns whether it was new.
 
-        Raises SinkError for a folder that somebody else's table is in.
+        A table that the connector makes is not made here. Raises SinkError for a folder that somebody else's table is in.
         """
+        made = Notes(namespace, table, columns=tuple(columns), since=time.time())
+        if self.endpoint.shared:
+            notes.write(self.notes_file((namespace, table)), made)
+            return False
         if self.exists(namespace, table):
             return False
         if (folder := self.folder((namespace, table))).exists():
@@ -131,7 +143,6 @@ class HudiSink:
                 where=f"folder {folder}",
                 todo="Move it away, or choose another namespace.",
             )
-        made = Notes(namespace, table, columns=tuple(columns), since=time.time())
         notes.write(self.notes_file((namespace, table)), made)
         return True
 

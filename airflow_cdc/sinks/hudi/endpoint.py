@@ -15,15 +15,26 @@ COPY_ON_WRITE: Final = "copy-on-write"
 
 @dataclass(frozen=True, slots=True)
 class HudiEndpoint:
-    """A folder on a file system that all who use it share; `table_type`: of new tables that readers see."""
+    """A folder on a file system that all who use it share.
+
+    Attributes:
+        table_type: of new tables that readers see.
+        buckets: of the tables that the connector makes and writes; 0: the tables are ours.
+    """
 
     path: str = ""
     table_type: str = COPY_ON_WRITE
+    buckets: int = 0
 
     @classmethod
-    def of(cls, path: str, table_type: str = COPY_ON_WRITE) -> HudiEndpoint:
+    def of(cls, path: str, table_type: str = COPY_ON_WRITE, buckets: int = 0) -> HudiEndpoint:
         """The endpoint of a folder as pipelines.yaml names it."""
-        return cls(plain_path(path), table_type)
+        return cls(plain_path(path), table_type, buckets)
+
+    @property
+    def shared(self) -> bool:
+        """Whether the connector makes the tables and writes them."""
+        return self.buckets > 0
 
     def limited(self, _: CallLimits) -> Self:
         """Returns itself: a file system takes no timeouts."""

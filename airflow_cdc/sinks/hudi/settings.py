@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from airflow_cdc.core.pipeline import SinkSpec
-from airflow_cdc.core.settings import key, settings
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import CONNECTOR, SinkSpec
+from airflow_cdc.core.settings import Form, key, settings
+
+# Flink's own
+DEFAULT_BUCKETS: Final = 4
+
+
+def _some(written: object) -> int:
+    if isinstance(written, bool) or not isinstance(written, int) or written < 1:
+        raise ConfigError(
+            "must be a whole number above 0", todo="Write what the job's table has for hoodie.bucket.index.num.buckets."
+        )
+    return written
+
+
+BUCKETS: Final = Form("number above 0", _some)
 
 
 @settings
 class HudiSettings(SinkSpec):
     """A folder of Hudi tables: `<path>/<namespace>/<table>`."""
 
-    writer: Literal["cdc_apply"] = key(
-        "Who writes the sink tables: the DAG `cdc_apply__<pipeline>`, and nothing else.",
+    writer: Literal["cdc_apply", "connector"] = key(
+        "Who writes the sink tables, and nothing else does: the DAG `cdc_apply__<pipeline>`, or the connector itself (with"
+        " `transport.kind` direct).",
         default="cdc_apply",
         kw_only=True,
     )
     path: str = key("Folder of the tables: an absolute path that Airflow's workers and Spark share.")
     table_type: Literal["copy-on-write", "merge-on-read"] = key(
         "How new tables are written. A table that is there keeps its type.", default="copy-on-write"
+    )
+    buckets: int = key(
+        "With `writer: connector`: the number of buckets of the job's tables, `hoodie.bucket.index.num.buckets`.",
+        form=BUCKETS,
+        default=DEFAULT_BUCKETS,
     )
 
     @property
@@ -30,7 +51,7 @@ class HudiSettings(SinkSpec):
 
     def at(self, endpoint: Any) -> Any:
         """The folder that this pipeline names."""
-        return endpoint.of(self.path, self.table_type)
+        return endpoint.of(self.path, self.table_type, self.buckets if self.writer == CONNECTOR else 0)
 
 
 def plain_path(path: str) -> str:

@@ -12,6 +12,8 @@ def keys(_name: str, answers: Answers) -> Sequence[Key]:
     return (
         Key("path", answers["hudi_path"], "the folder of the tables, shared by Airflow's workers and Spark"),
         Key("namespace", answers["hudi_namespace"], "the folder's folder for this pipeline"),
+        # the only one that the transport allows
+        Key("writer", "connector" if answers["transport_kind"] == "direct" else "cdc_apply", "who writes the tables"),
     )
 
 

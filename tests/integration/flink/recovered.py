@@ -111,20 +111,25 @@ class Followed:
         self.connector = FlinkConnector(
             part.at(FlinkEndpoint(self.flink.url, gateway=self.flink.gateway)), FlinkCodec()
         )
+        settings, sink = self.sink_parts()
         pipeline = Pipeline(
             name,
             MySqlSettings("mysql", "m", tuple(f"{name}.{table}" for table in self.tables)),
             part,
             DirectSettings("direct"),
-            IcebergSettings("iceberg", name, self.lake.name, writer="connector"),
+            settings,
             policy=Policy(hold=HoldPolicy(mode="off")),
         )
         # a file of its own: Flink gives up a commit to a catalog in SQLite when another connection wrote to it meanwhile
         control = Control(
             SqlControlStore(SqlEndpoint("sqlite", str(self.folder / "control.db"), options={"timeout": "30"})), name
         )
-        clients: Any = Parts(self.source, self.connector, DirectTransport(DirectEndpoint()), self.lake, control)
+        clients: Any = Parts(self.source, self.connector, DirectTransport(DirectEndpoint()), sink, control)
         self.base = Run(pipeline, clients, "run-0", str(self.folder))
+
+    def sink_parts(self) -> tuple[Any, Any]:
+        """The settings and the client of the sink."""
+        return IcebergSettings("iceberg", self.database, self.lake.name, writer="connector"), self.lake
 
     @property
     def at(self) -> tuple[str, int]:
@@ -149,14 +154,31 @@ class Followed:
             "warehouse": self.lake_properties["warehouse"],
         }
 
+    def make_tables(self) -> list[str]:
+        """The statements that make the sink's tables, if the job does not make them itself."""
+        self.lake.reach()  # the first to open the catalog lets its readers go on beside a writer
+        name = self.database
+        return [
+            f"CREATE CATALOG lake WITH ({_options({'type': 'iceberg', **self.catalog()})})",
+            f"CREATE DATABASE lake.{name}",
+            *(
+                f"CREATE TABLE lake.{name}.`{table}` {copied.declared} WITH ({UPSERT})"
+                for table, copied in self.tables.items()
+            ),
+        ]
+
+    def sink_options(self, table: str) -> dict[str, str]:
+        """The options by which the job finds a table of the sink."""
+        place = {"catalog-name": "lake", "catalog-database": self.database, "catalog-table": table}
+        return {"connector": "iceberg", **place, **self.catalog()}
+
     def follow(self) -> None:
         """Create the tables in the lake, compile the job's plan, start it, and wait until its snapshot is over.
 
         The plan has to say where the sink's tables are: the session in which it is started knows no catalog `lake`.
         """
-        self.lake.reach()  # the first to open the catalog lets its readers go on beside a writer
         name, (host, port), login = self.database, self.at, self.login or self.server.debezium
-        made, declared, inserts = [], [], []
+        declared, inserts = [], []
         for table, copied in {**self.tables, **self.printed}.items():
             source = {
                 "connector": "mysql-cdc",
@@ -169,31 +191,24 @@ class Followed:
                 "server-time-zone": "UTC",
                 **self.options,
             }
-            sink = {
-                "connector": "iceberg",
-                "catalog-name": "lake",
-                "catalog-database": name,
-                "catalog-table": table,
-                **self.catalog(),
-            }
-            if table in self.printed:
-                sink = {"connector": "print", "print-identifier": f"{name}_{table}"}
-            else:
-                made.append(f"CREATE TABLE lake.{name}.`{table}` {copied.declared} WITH ({UPSERT})")
+            printed = {"connector": "print", "print-identifier": f"{name}_{table}"}
+            sink = printed if table in self.printed else self.sink_options(table)
             declared.append(f"CREATE TABLE `{table}` {copied.declared} WITH ({_options(source)})")
             declared.append(f"CREATE TABLE `to_{table}` {copied.declared} WITH ({_options(sink)})")
             inserts.append(f"INSERT INTO `to_{table}` SELECT * FROM `{table}`")
         whole = inserts[0] if len(inserts) == 1 else f"STATEMENT SET BEGIN {'; '.join(inserts)}; END"
         self.flink.sql(
-            f"CREATE CATALOG lake WITH ({_options({'type': 'iceberg', **self.catalog()})})",
-            f"CREATE DATABASE lake.{name}",
-            *made,
+            *self.make_tables(),
             *declared,
             f"COMPILE PLAN 'file://{self.folder / 'plan.json'}' FOR {whole}",
         )
         self.connector.resume(name)
         self.connector.wait_running(name)
         self.wait_read()
+
+    def go_on(self) -> None:
+        """Start the job again from the state with which it was stopped."""
+        self.connector.resume(self.database)
 
     def wait_read(self) -> None:
         """Wait until the job has stored an offset past all that the source has committed so far, and the sink shows it."""

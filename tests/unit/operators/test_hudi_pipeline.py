@@ -49,7 +49,12 @@ def test_it_is_published_by_a_driver(submitted: Submitted, hudi: Path, tmp_path:
     submitted.result = {"published": {"shop.orders": 7}}
     assert PublishOperator(task_id="publish", pipeline="shop").execute(context()) == submitted.result
     assert submitted.command[-3:-1] == ["publish", "--settings"]
-    assert submitted.settings["endpoints"]["sink"] == {"kind": "hudi", "path": "/lake", "table_type": "merge-on-read"}
+    assert submitted.settings["endpoints"]["sink"] == {
+        "kind": "hudi",
+        "path": "/lake",
+        "table_type": "merge-on-read",
+        "buckets": 0,
+    }
 
 
 def test_other_sinks_are_published_without_spark(submitted: Submitted, step: Any) -> None:

@@ -8,10 +8,13 @@ from typing import Any
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.offset import FlinkCodec
-from airflow_cdc.connectors.flink.problems import RULES
+from airflow_cdc.connectors.flink.problems import RULES, numbered_anew, shares_its_job
+from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.observation import SinkFacts, TaskState
 from airflow_cdc.core.problem import Evidence
+from airflow_cdc.decisions.diagnosis.strategy import FULL, TRANSLATE
+from airflow_cdc.sinks.hudi.settings import HudiSettings
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from tests.unit.builders import CONTROL, PIPELINE, SOURCE, UUID, seen
 
@@ -124,3 +127,13 @@ def test_a_job_that_runs_at_a_server_that_it_was_never_seen_reading() -> None:
     assert (told((OTHER,)) or {})["server_uuid before"].startswith(OTHER)
     assert told((OTHER,), tasks=(TaskState(0, "FAILED", "x"),)) is None  # the server's own row judges it
     assert told((OTHER,), address="elsewhere:3306") is None
+
+
+def test_hudis_operators_lose_their_state_so_what_needs_it_is_refused() -> None:
+    hudi = replace(PIPELINE, sink=HudiSettings("hudi", "shop", "/lake", writer="connector"))
+    shared = replace(hudi, connector=FlinkSettings("flink", "f", "shop", reads="shop.orders"))
+    made = {pipeline: RULES.case(seen(pipeline=pipeline)) for pipeline in (PIPELINE, hudi, shared)}
+    assert [bool(numbered_anew(case)) for case in made.values()] == [False, True, True]
+    assert [bool(shares_its_job(case)) for case in made.values()] == [False, False, True]
+    assert numbered_anew in RULES.blockers[TRANSLATE]
+    assert shares_its_job in RULES.blockers[FULL]
