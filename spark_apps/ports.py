@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.apply.plain import PlainChange
     from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.decisions.apply.start import Start
-    from airflow_cdc.decisions.compare.chunk import Chunk, Key
+    from airflow_cdc.decisions.compare.chunk import Chunk, Key, TableSize
     from airflow_cdc.decisions.compare.leaves import KeyHash, Leaf, LeafScheme
     from airflow_cdc.decisions.compare.part import Part
     from airflow_cdc.decisions.compare.verdict import Rows
@@ -152,8 +152,8 @@ class RowReader(SourceLog, Protocol):
         """Wait until new connections show everything up to `at`; DeadlineError after `timeout` seconds."""
         ...
 
-    def estimated_rows(self, tables: Sequence[Table]) -> Mapping[str, int]:
-        """The source's own estimate per table ("schema.table"): used only for progress and order."""
+    def sizes(self, tables: Sequence[Table]) -> Mapping[str, TableSize]:
+        """The source's own estimate per table ("schema.table"): for progress, order, and how much is read at once."""
         ...
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:

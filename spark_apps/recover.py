@@ -67,11 +67,14 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
     tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
-    progress = Progress(reader.estimated_rows(tables))
+    sizes = reader.sizes(tables)
+    progress = Progress({name: size.rows for name, size in sizes.items()})
     stages = staged_before(run, tables)
     if run.pipeline.written_by_connector:
         check_shared(run, spark, writer, tables)
-    readings = [prepare(run, writer, task, table, dict(settings or {}), before=stages) for table in tables]
+    at_once = spark.sparkContext.defaultParallelism
+    chunks = {name: {"chunk_rows": size.chunk_rows(at_once), **(settings or {})} for name, size in sizes.items()}
+    readings = [prepare(run, writer, task, table, chunks[table.full_name], before=stages) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)

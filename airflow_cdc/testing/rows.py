@@ -275,7 +275,8 @@ class RowReaderContract:
         assert add_leaves(total, row_leaf(h), -1) == others[0]
 
     def test_what_is_known_of_a_tables_size(self, rows: RowBench) -> None:
-        assert rows.reader.estimated_rows([rows.keyed]).keys() == {rows.keyed.full_name}
+        sizes = rows.reader.sizes([rows.keyed])
+        assert sizes.keys() == {rows.keyed.full_name}
         with rows.reader.view(rows.keyed, at=rows.watermark()) as view:
             assert rows.reader.bounds(rows.keyed) == view.bounds()
 

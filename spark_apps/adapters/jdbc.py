@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.table import Column, Table
 
-FETCH_ROWS = 10_000
 # (column, the name of the frame's column with its text or value) → Spark SQL of the sink's value
 FromRead = Callable[["Column", str], str]
 

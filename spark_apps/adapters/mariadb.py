@@ -15,7 +15,7 @@ from airflow_cdc.sources.mysql.schema_steps import judge_ddl
 from airflow_cdc.spark_apps.adapters.mariadb_exact import placed_rows
 from airflow_cdc.spark_apps.adapters.mysql import source_defaults
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options
-from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows, estimate
+from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
 from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS, MySqlView
 from airflow_cdc.spark_apps.adapters.views import one_each
 
@@ -54,6 +54,7 @@ class MariaDbReader(MySqlRows, MariaDbLog):
 
     key_hash = KeyHash.CRC32
     exact_views = True
+    fresh_estimates = ""  # it keeps none
 
     def __init__(self, source: MariaDbSource) -> None:
         super().__init__(source)
@@ -63,7 +64,8 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     ) -> Watermark:
         """See ports.RowReader. Spark's own connection opens the view, and its rows carry the view's position."""
         init = f"{self._source.init_statement(at)}; {OPEN_VIEW}"
-        frame, place = placed_rows(spark, jdbc_options(self._source, init, several_statements=True), table)
+        fetched = self._size(table).fetched_rows()
+        frame, place = placed_rows(spark, jdbc_options(self._source, init, fetched, several_statements=True), table)
         with self._source.session() as session:
             prepares = settled_prepares(session)
         use(frame)
@@ -82,11 +84,6 @@ class MariaDbReader(MySqlRows, MariaDbLog):
     def views(self, tables: Sequence[Table], *, at: Watermark) -> AbstractContextManager[Sequence[MySqlView]]:
         """See ports.RowReader. Each has a position of its own, and so a connection."""
         return one_each(self.view, tables, at)
-
-    def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
-        """See ports.RowReader. The server caches no estimates, so they cannot be outdated."""
-        with self._source.session() as session:
-            return {table.full_name: estimate(session, table) for table in tables}
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""

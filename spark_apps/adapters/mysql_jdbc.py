@@ -13,7 +13,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.types import read_sql
-from airflow_cdc.spark_apps.adapters.jdbc import FETCH_ROWS, query_frame, typed_rows, value_names
+from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ _SSL_MODES = {
 }
 
 
-def jdbc_options(source: BinlogSource[Any], init_statement: str, *, several_statements: bool = False) -> dict[str, str]:
+def jdbc_options(
+    source: BinlogSource[Any], init_statement: str, fetched_rows: int, *, several_statements: bool = False
+) -> dict[str, str]:
     """Options of Spark's JDBC reader, password included: never for a log.
 
     Spark chooses its dialect (quoting, types) by the URL's prefix, so the MariaDB driver is told to accept MySQL's.
@@ -49,7 +51,7 @@ def jdbc_options(source: BinlogSource[Any], init_statement: str, *, several_stat
         "driver": DRIVER,
         "user": endpoint.user,
         "password": endpoint.password,
-        "fetchsize": str(FETCH_ROWS),
+        "fetchsize": str(fetched_rows),
         "sessionInitStatement": init_statement,
     }
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.table import Table
-from airflow_cdc.decisions.compare.chunk import Chunk, Key, batches
+from airflow_cdc.decisions.compare.chunk import Chunk, Key, TableSize, batches
 from airflow_cdc.decisions.compare.part import Part
 from airflow_cdc.sources.mysql.encoding import outside_sql
 from airflow_cdc.sources.mysql.session import Session
@@ -31,9 +31,12 @@ VISIBLE_SECONDS = 60.0
 class MySqlRows:
     """Rows of a MySQL server, as ports.RowReader."""
 
+    fresh_estimates = "SET @@SESSION.information_schema_stats_expiry = 0"  # else a day old
+
     def __init__(self, source: BinlogSource[Any]) -> None:
         self._source = source
         self._last_init = ("", "")
+        self._known = dict[str, TableSize]()
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
         """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
@@ -44,7 +47,7 @@ class MySqlRows:
 
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
-        return rows_frame(spark, self._options(at), table, [chunk_predicate(table, c.lo, c.hi) for c in chunks])
+        return rows_frame(spark, self._options(table, at), table, [chunk_predicate(table, c.lo, c.hi) for c in chunks])
 
     def rows_of_keys(
         self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark | None
@@ -54,7 +57,7 @@ class MySqlRows:
             at = self._source.position()
             self._source.wait_visible(at, VISIBLE_SECONDS)
         predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or ["FALSE"]
-        return rows_frame(spark, self._options(at), table, predicates)
+        return rows_frame(spark, self._options(table, at), table, predicates)
 
     def rows_at_exactly(
         self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
@@ -66,13 +69,14 @@ class MySqlRows:
         """
         token = f"cdc_{uuid.uuid4().hex}"
         init = f"{self._source.init_statement(at)}; {open_once(token, self._source.version())}"
-        frame = rows_frame(spark, jdbc_options(self._source, init, several_statements=True), table)
+        fetched = self._size(table).fetched_rows()
+        frame = rows_frame(spark, jdbc_options(self._source, init, fetched, several_statements=True), table)
         frame.schema  # noqa: B018 - asks the server for the columns now, not while the table is locked
         return exact_view(self._source, table, token, lambda: use(frame))
 
     def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
-        raw = query_frame(spark, self._options(at), f"({outside_sql(table, part)}) AS cdc_rest")
+        raw = query_frame(spark, self._options(table, at), f"({outside_sql(table, part)}) AS cdc_rest")
         return values_outside_hash(raw, table, from_read)
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
@@ -92,14 +96,19 @@ class MySqlRows:
         """See ports.RowReader."""
         self._source.wait_visible(at, timeout)
 
-    def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
+    def sizes(self, tables: Sequence[Table]) -> dict[str, TableSize]:
         """See ports.RowReader."""
         with self._source.session() as session:
-            session.run("SET @@SESSION.information_schema_stats_expiry = 0", doing="ask for fresh estimates")
-            return {table.full_name: estimate(session, table) for table in tables}
+            if self.fresh_estimates:
+                session.run(self.fresh_estimates, doing="ask for fresh estimates")
+            self._known |= {table.full_name: size_of(session, table) for table in tables}
+        return {table.full_name: self._known[table.full_name] for table in tables}
 
-    def _options(self, at: Watermark) -> dict[str, str]:
-        return jdbc_options(self._source, self._init(at))
+    def _size(self, table: Table) -> TableSize:
+        return self._known.get(table.full_name) or self.sizes([table])[table.full_name]
+
+    def _options(self, table: Table, at: Watermark) -> dict[str, str]:
+        return jdbc_options(self._source, self._init(at), self._size(table).fetched_rows())
 
     def _init(self, at: Watermark) -> str:
         """The statement with which a connection proves its server. Making it takes a connection, so the last one is kept."""
@@ -116,7 +125,10 @@ def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Ke
     return tuple(ends[0].values()) if ends else None
 
 
-def estimate(session: Session, table: Table) -> int:
-    query = "SELECT TABLE_ROWS AS n FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
-    answer: list[dict[str, Any]] = session.rows(query, (table.schema, table.name), doing="estimate the rows")
-    return int(answer[0]["n"] or 0) if answer else 0
+def size_of(session: Session, table: Table) -> TableSize:
+    query = (
+        "SELECT TABLE_ROWS AS n, DATA_LENGTH AS b FROM information_schema.TABLES"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
+    )
+    answer: list[dict[str, Any]] = session.rows(query, (table.schema, table.name), doing="estimate the table's size")
+    return TableSize(int(answer[0]["n"] or 0), int(answer[0]["b"] or 0)) if answer else TableSize()

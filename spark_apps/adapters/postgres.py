@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, refused
-from airflow_cdc.decisions.compare.chunk import Chunk, Key, batches
+from airflow_cdc.decisions.compare.chunk import Chunk, Key, TableSize, batches
 from airflow_cdc.decisions.compare.part import Part
 from airflow_cdc.sources.postgres.digests import KEY_HASH, outside_sql
 from airflow_cdc.sources.postgres.position import PgPosition, read_position
@@ -69,6 +69,7 @@ class PostgresReader(PostgresLog):
 
     def __init__(self, source: PostgresSource) -> None:
         self._source = source
+        self._known = dict[str, TableSize]()
 
     def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
         """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
@@ -78,7 +79,7 @@ class PostgresReader(PostgresLog):
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
         predicates = [chunk_predicate(table, chunk.lo, chunk.hi) for chunk in chunks]
-        return rows_frame(spark, jdbc_options(self._source, at), table, predicates)
+        return rows_frame(spark, self._options(table, at), table, predicates)
 
     def rows_of_keys(
         self, spark: SparkSession, table: Table, keys: Sequence[str], *, at: Watermark | None
@@ -88,7 +89,7 @@ class PostgresReader(PostgresLog):
             at = self._source.position()
             self._source.wait_visible(at, VISIBLE_SECONDS)
         predicates = [key_predicate(table, some) for some in batches(sorted(keys), KEYS_AT_ONCE)] or [NO_ROWS]
-        return rows_frame(spark, jdbc_options(self._source, at), table, predicates)
+        return rows_frame(spark, self._options(table, at), table, predicates)
 
     def rows_at_exactly(
         self, spark: SparkSession, table: Table, use: Callable[[DataFrame], None], *, at: Watermark
@@ -97,14 +98,14 @@ class PostgresReader(PostgresLog):
         with read_only(self._source, at) as session, ThreadPoolExecutor(1) as pool:
             exported = session.row("SELECT pg_catalog.pg_export_snapshot() AS name", doing="export the read view")
             position = position_of(session)
-            options = jdbc_options(self._source, at, str(exported["name"]))
+            options = jdbc_options(self._source, at, self._size(table).fetched_rows(), str(exported["name"]))
             frame = rows_frame(spark, options, table, _places(session, table), place=True)
             pool.submit(use, frame).result()
         return position
 
     def outside_hash(self, spark: SparkSession, table: Table, part: Part, *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""
-        raw = query_frame(spark, jdbc_options(self._source, at), f"({outside_sql(table, part)}) AS cdc_rest")
+        raw = query_frame(spark, self._options(table, at), f"({outside_sql(table, part)}) AS cdc_rest")
         return values_outside_hash(raw, table, from_read)
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[PostgresView]:
@@ -124,15 +125,22 @@ class PostgresReader(PostgresLog):
         """See ports.RowReader."""
         self._source.wait_visible(at, timeout)
 
-    def estimated_rows(self, tables: Sequence[Table]) -> dict[str, int]:
+    def sizes(self, tables: Sequence[Table]) -> dict[str, TableSize]:
         """See ports.RowReader."""
         with self._source.session() as session:
-            return {table.full_name: _estimate(session, table) for table in tables}
+            self._known |= {table.full_name: _size_of(session, table) for table in tables}
+        return {table.full_name: self._known[table.full_name] for table in tables}
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""
         _definitions, defaults = self._source.definitions_and_defaults([table.full_name for table in tables])
         return defaults
+
+    def _size(self, table: Table) -> TableSize:
+        return self._known.get(table.full_name) or self.sizes([table])[table.full_name]
+
+    def _options(self, table: Table, at: Watermark) -> dict[str, str]:
+        return jdbc_options(self._source, at, self._size(table).fetched_rows())
 
 
 def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Key | None:
@@ -153,7 +161,11 @@ def _places(session: Session, table: Table) -> list[str]:
     return [f"ctid < {ends[0]}", *between, f"ctid >= {ends[-1]}"]
 
 
-def _estimate(session: Session, table: Table) -> int:
-    sql = "SELECT reltuples::bigint AS n FROM pg_catalog.pg_class WHERE oid = %s::regclass"
-    answer: dict[str, Any] = session.row(sql, (quote_table(table),), doing="estimate the rows")
-    return max(0, int(answer["n"]))
+def _size_of(session: Session, table: Table) -> TableSize:
+    """Of a partitioned table the bytes are 0: not known."""
+    sql = (
+        "SELECT reltuples::bigint AS n, pg_catalog.pg_table_size(oid) AS b FROM pg_catalog.pg_class"
+        " WHERE oid = %s::regclass"
+    )
+    answer: dict[str, Any] = session.row(sql, (quote_table(table),), doing="estimate the table's size")
+    return TableSize(max(0, int(answer["n"])), int(answer["b"] or 0))

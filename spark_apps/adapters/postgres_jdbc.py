@@ -10,7 +10,7 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sources.postgres.quoting import quote_ident, quote_table
 from airflow_cdc.sources.postgres.reading import read_sql
 from airflow_cdc.sources.postgres.session import tls_parameters
-from airflow_cdc.spark_apps.adapters.jdbc import FETCH_ROWS, query_frame, typed_rows, value_names
+from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.postgres_values import from_read
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ DRIVER = "org.postgresql.Driver"
 NO_ROWS = "FALSE"
 
 
-def jdbc_options(source: PostgresSource, at: Watermark, snapshot: str = "") -> dict[str, str]:
+def jdbc_options(source: PostgresSource, at: Watermark, fetched_rows: int, snapshot: str = "") -> dict[str, str]:
     """Options of Spark's JDBC reader, password included: never for a log. `snapshot`: the exported one to read under.
 
     Fetching in parts needs a transaction, so Spark opens one, and the init statement makes it what it has to be.
@@ -43,7 +43,7 @@ def jdbc_options(source: PostgresSource, at: Watermark, snapshot: str = "") -> d
         "driver": DRIVER,
         "user": own.user,
         "password": own.password,
-        "fetchsize": str(FETCH_ROWS),
+        "fetchsize": str(fetched_rows),
         "sessionInitStatement": "; ".join(source.init_statements(at, snapshot)),
     }
 

@@ -76,7 +76,7 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
     at the end, StaleHeadError if main moved. After an error main is unchanged.
     """
     table = captured(run, [name])[name]
-    if why := refusal(run.pipeline.policy, tries, row_reader(run).estimated_rows([table])[name]):
+    if why := refusal(run.pipeline.policy, tries, row_reader(run).sizes([table])[name].rows):
         raise RereadNeededError(
             f"it must be re-read, and this is not done automatically: {why}",
             where=f"table {name}",

@@ -140,8 +140,8 @@ def judged(looks: Collection[Copies], sink: Copies) -> KeyVerdict:
 
 def compare_at_rest(sides: Sides, tables: Sequence[Table]) -> list[Outcome]:
     """Compare every row of the tables; one outcome per table."""
-    rows = sides.reader.estimated_rows(tables)
-    states = [_first_look(sides, table, rows.get(table.full_name, 0)) for table in tables]
+    sizes = sides.reader.sizes(tables)
+    states = [_first_look(sides, table, sizes[table.full_name].rows) for table in tables]
     for number in range(1, ROUNDS + 1):
         left = [state for state in states if state.keys]
         if not left:

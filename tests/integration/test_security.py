@@ -68,7 +68,7 @@ def test_mysql_is_read_over_tls_by_both_clients(
         assert session.row("SHOW SESSION STATUS LIKE 'Ssl_cipher'", doing="look")["Value"]
     with closing(source.connect()) as connection:
         table = read_table_defs(connection, ["tls.t"])["tls.t"]
-    options = jdbc_options(source, source.init_statement(source.position()))
+    options = jdbc_options(source, source.init_statement(source.position()), 100)
     assert sorted(row["id"] for row in rows_frame(spark, options, table).collect()) == [1, 2]
 
 

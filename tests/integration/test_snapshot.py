@@ -118,6 +118,24 @@ def test_an_empty_table_is_a_complete_snapshot(rig: Rig) -> None:
     assert commit.ledger == replace(commit.ledger or pytest.fail("no ledger"), complete=True, rows=0)
 
 
+def test_wide_rows_are_fetched_few_at_a_time_in_small_chunks(rig: Rig) -> None:
+    """10,000 rows at once, as narrow ones are read, were 10 GB of documents: OutOfMemoryError (2,000 of 1 MB, a heap of 1.5 GB)."""
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120)"
+    rig.run(
+        "CREATE TABLE wide (id INT PRIMARY KEY, body LONGTEXT CHARACTER SET latin1)",
+        f"INSERT INTO wide {numbers} SELECT i, REPEAT('x', 500000) FROM n",
+        "ANALYZE TABLE wide",
+    )
+    reader, table = rig.tools().reader, rig.table("wide")
+    size = reader.sizes([table])[table.full_name]
+    assert 40 < size.rows < 360
+    assert 100_000 < size.row_bytes < 2_000_000
+    options = reader._options(table, rig.source.watermark())  # type: ignore[attr-defined]
+    assert int(options["fetchsize"]) == size.fetched_rows() < 160
+    stage, _ = rig.snapshot(table)
+    assert len(rig.staged(stage)) == 120
+
+
 def test_chunks_are_ranges_of_the_keys_index(rig: Rig) -> None:
     """The statement that Spark sends reads a range of the primary key, raw, behind the derived table."""
     rig.run(ITEMS, FILL_ITEMS)
@@ -125,7 +143,7 @@ def test_chunks_are_ranges_of_the_keys_index(rig: Rig) -> None:
     reading = rig.reading(table, rig.source.watermark(), chunk_rows=300)
     groups = list(chunk_groups(rig.tools().reader, reading))
     predicates = [chunk_predicate(table, chunk.lo, chunk.hi) for group in groups for chunk in group]
-    frame = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1"), table, predicates)
+    frame = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1", 100), table, predicates)
     plan = frame._jdf.queryExecution().optimizedPlan().toString()
     relation = plan.split("JDBCRelation(")[1].split(") [numPartitions")[0]
     for predicate in predicates:
@@ -182,7 +200,7 @@ def test_inv_03_a_killed_read_goes_on_where_its_last_commit_stands(
     read_table(rig.tools(), again, Progress({table.full_name: 0}))
     assert rig.staged(again.stage) == source_rows(rig, "items")
     # the orphan of the first try goes on writing to its own stage
-    orphan = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1"), table)
+    orphan = rows_frame(rig.spark, jdbc_options(rig.source, "SET @a := 1", 100), table)
     snapshot.write_group(rig.tools().writer, orphan, reading, ledger, first=False)
     assert rig.staged(again.stage) == source_rows(rig, "items")
 
@@ -213,7 +231,7 @@ def test_inv_09_another_server_is_not_read(rig: Rig) -> None:
     with pytest.raises(SourceError):
         read_table(rig.tools(), reading, Progress({table.full_name: 0}))
     # Spark's own connections refuse as well
-    frame = rows_frame(rig.spark, jdbc_options(rig.source, rig.source.init_statement(foreign)), table)
+    frame = rows_frame(rig.spark, jdbc_options(rig.source, rig.source.init_statement(foreign), 100), table)
     with pytest.raises(Exception, match=r"returns more than 1 row|is not 75ac0c48"):
         frame.collect()
     assert rig.lake.stage_chain(reading.stage) == ()

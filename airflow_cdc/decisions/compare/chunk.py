@@ -15,6 +15,42 @@ if TYPE_CHECKING:
 KeyValue = int | str | bytes | float | Decimal
 Key = tuple[KeyValue, ...]
 
+FEWEST_ROWS, MOST_ROWS = 50_000, 200_000
+CHUNK_BYTES = 64 << 20
+FETCH_ROWS, FETCH_BYTES = 10_000, 16 << 20
+# of a table with fewer rows, the pages that it has say nothing of a row
+TELLING_ROWS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """The server's own estimate of a table: its rows, and the bytes that all of them take (0: not known)."""
+
+    rows: int = 0
+    total_bytes: int = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """About what a row takes; 1 if that is not known."""
+        return max(1, self.total_bytes // max(1, self.rows))
+
+    def fetched_rows(self) -> int:
+        """How many rows to ask a server for at once: a driver holds all of them.
+
+        Worked case: 10,000 rows with a document of 1 MB each are 10 GB, and the driver's heap is a tenth of it.
+        """
+        return max(1, min(FETCH_ROWS, FETCH_BYTES // self.row_bytes))
+
+    def chunk_rows(self, at_once: int) -> int:
+        """How many rows one task reads, and writes to one file, where `at_once` tasks run at a time.
+
+        A file of 50,000 narrow rows never gives up its dictionaries, which cost Parquet's writer more than they save:
+        200,000 are better, if that leaves each task two chunks. Wide rows are fewer.
+        """
+        fair = max(FEWEST_ROWS, self.rows // (2 * max(1, at_once)))
+        by_bytes = CHUNK_BYTES // self.row_bytes if self.rows >= TELLING_ROWS else MOST_ROWS
+        return max(TELLING_ROWS, min(MOST_ROWS, fair, by_bytes))
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:

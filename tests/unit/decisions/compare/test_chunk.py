@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.decisions.compare.chunk import Chunk, key_from_json, key_to_json
+from airflow_cdc.decisions.compare.chunk import Chunk, TableSize, key_from_json, key_to_json
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
 from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_select
 from tests.unit.tables import column, table
@@ -145,3 +145,33 @@ def test_no_key_is_no_key_in_json() -> None:
     assert key_from_json(None) is None
     with pytest.raises(SchemaError, match="not a key value"):
         key_from_json([True])
+
+
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("size", "fetched", "chunk"),
+    [
+        (TableSize(), 10_000, 50_000),  # nothing known
+        (TableSize(100_000, 8 * MB), 10_000, 50_000),
+        (TableSize(300_000, 24 * MB), 10_000, 75_000),  # two tasks at once read two chunks each
+        (TableSize(20_000_000, 2 * GB), 10_000, 200_000),
+        (TableSize(100_000, 400 * MB), 4_000, 16_000),  # 4 KB rows
+        (TableSize(50_000, 50 * GB), 15, 1_000),  # documents of 1 MB
+        (TableSize(900, 900 * 8 * MB), 2, 50_000),  # few rows: a chunk of them all, fetched two at a time
+        (TableSize(3, 50 * GB), 1, 50_000),
+        (TableSize(1, 16 * KB), 1024, 50_000),  # a page for a row says nothing of the row
+    ],
+)
+def test_wide_rows_are_read_in_small_parts(size: TableSize, fetched: int, chunk: int) -> None:
+    assert size.fetched_rows() == pytest.approx(fetched, rel=0.1)
+    assert size.chunk_rows(2) == pytest.approx(chunk, rel=0.1)
+
+
+@given(st.integers(0, 10**10), st.integers(0, 10**15), st.integers(0, 1000))
+def test_what_is_read_at_once_stays_in_its_bounds(rows: int, total: int, at_once: int) -> None:
+    size = TableSize(rows, total)
+    assert 1 <= size.fetched_rows() <= 10_000
+    assert size.fetched_rows() == 1 or size.fetched_rows() * size.row_bytes <= 16 * MB
+    assert 1_000 <= size.chunk_rows(at_once) <= 200_000
