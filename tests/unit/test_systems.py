@@ -48,3 +48,10 @@ def test_systems_have_names_of_their_own() -> None:
     names = [case.system for case in CASES]
     assert len(names) == len(set(names))
     assert debezium_postgres.CASE in CASES
+
+
+def test_a_row_that_lacks_something_here_says_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CDC_HUDI_FLINK_BUNDLE", raising=False)
+    told = {case.system: case.left_out for case in CASES}
+    assert "CDC_HUDI_FLINK_BUNDLE names no file" in told["Flink CDC to Hudi (merge-on-read)"]
+    assert not told[debezium_postgres.CASE.system]

@@ -11,7 +11,7 @@ import pytest
 
 from stack import hudi
 from stack.errors import UnavailableError
-from stack.versions import SPARK_OF_HUDI
+from stack.versions import HUDI, SPARK_OF_HUDI
 from tests.paths import ROOT
 
 
@@ -58,3 +58,15 @@ def test_nothing_leads_it_to_another_spark(pip: FakePip, monkeypatch: pytest.Mon
     assert "/elsewhere" not in environment.values()
     assert environment["PYTHONPATH"] == str(ROOT)
     assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == str(hudi.python())
+
+
+def test_its_bundle_for_flink_is_the_file_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CDC_HUDI_FLINK_BUNDLE", raising=False)
+    with pytest.raises(UnavailableError, match=rf"it has to lead to hudi-flink.*-bundle-{HUDI}\.jar"):
+        hudi.flink_bundle()
+    jar = tmp_path / "bundle.jar"
+    monkeypatch.setenv("CDC_HUDI_FLINK_BUNDLE", str(jar))
+    with pytest.raises(UnavailableError):
+        hudi.flink_bundle()
+    jar.touch()
+    assert hudi.flink_bundle() == jar
