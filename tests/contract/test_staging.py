@@ -83,6 +83,17 @@ def test_a_catalog_that_refuses_gets_tables_beside_and_is_not_asked_again(
     assert len(metadata_files(shop) - before) == pins
 
 
+def test_the_note_is_read_once_and_corrected(shop: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of stages ask the catalog nothing more; one that registers no longer is noted as such."""
+    shop.stage("shop", "orders", "x")
+    with monkeypatch.context() as silent:
+        silent.setattr(shop.catalog, "load_namespace_properties", lambda *_: pytest.fail("asked again"))
+        shop.stage("shop", "orders", "y")
+    refuse(shop, monkeypatch, ForbiddenError("no longer"))
+    shop.stage("shop", "orders", "z")
+    assert "no longer" in str(noted_way(lake_in(tmp_path).catalog, Staging.AUTO))
+
+
 @pytest.mark.parametrize("error", [ServerError("500"), UnauthorizedError("401"), ConnectionError()])
 def test_no_answer_is_no_refusal(shop: Lake, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     refuse(shop, monkeypatch, error)
@@ -190,6 +201,14 @@ def test_schemas_are_numbered_anew_and_snapshots_follow(shop: Lake) -> None:
     assert {one.schema_id for one in staged.snapshots} == {one.schema_id for one in staged.schemas} == {0}
 
 
+def test_the_targets_own_places_for_files_are_not_the_stages(shop: Lake) -> None:
+    with shop.table("shop", "orders").transaction() as change:
+        change.set_properties({"write.data.path": "file:///elsewhere", "write.metadata.path": "file:///more"})
+    staged = created(shop.table("shop", "orders").metadata, shop)
+    assert not {key for key in staged.properties if key.endswith(".path")}
+    assert staged.properties["cdc.stage.table"] == "orders"
+
+
 def test_what_a_catalog_made_otherwise_is_named_and_dropped(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     source = shop.table("shop", "orders").metadata
     staged = created(source, shop)
@@ -262,7 +281,7 @@ def test_a_stage_takes_over_another_try_of_either_way(shop: Lake, monkeypatch: p
     append(shop, "shop", "orders", 1)
     first = shop.stage("shop", "orders", "recov_1_1")
     append_staged(shop, first, 2)
-    shop.staging = Staging.BESIDE
+    shop.staging, shop._way = Staging.BESIDE, None
     second = shop.stage("shop", "orders", "recov_1_2", first)
     append_staged(shop, first, 666)  # an orphan
     head = append_staged(shop, second, 3)

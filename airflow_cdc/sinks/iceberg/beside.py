@@ -41,6 +41,9 @@ from airflow_cdc.sinks.iceberg.catalog import REFUSED, Change, commit_once
 from airflow_cdc.sinks.iceberg.snapshots import head_of, last_sequence, lineage, make, set_ref, snapshot_at, summary_of
 from airflow_cdc.sinks.iceberg.stage import SEQUENCE_RESERVE, Stage, staged_metadata
 
+# where a table's files go if not to its location; the target's places are not the stage's
+PLACES = frozenset({"write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path"})
+
 
 def create_beside(catalog: Catalog, source: Table, stage: Stage) -> None:
     """Create the stage from the metadata of the target (or of an earlier stage), unless it exists.
@@ -86,7 +89,7 @@ def creation(source: TableMetadata, stage: Stage, location: str) -> Change:
         *(make(AddSortOrderUpdate, sort_order=order) for order in source.sort_orders),
         make(SetDefaultSortOrderUpdate, sort_order_id=source.default_sort_order_id),
         SetLocationUpdate(location=location),
-        SetPropertiesUpdate(updates=first.properties),
+        SetPropertiesUpdate(updates={key: value for key, value in first.properties.items() if key not in PLACES}),
         *(
             AddSnapshotUpdate(snapshot=one.model_copy(update={"schema_id": ids.get(_schema_id(source, one), current)}))
             for one in chain

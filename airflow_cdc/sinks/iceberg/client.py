@@ -65,7 +65,7 @@ from airflow_cdc.sinks.iceberg.stage import (
     stage_name,
     stage_prefix,
 )
-from airflow_cdc.sinks.iceberg.staging import STAGING, create_stage, staging_of, unfit
+from airflow_cdc.sinks.iceberg.staging import STAGING, Noted, create_stage, staging_of, unfit
 from airflow_cdc.sinks.iceberg.types import iceberg_schema
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class Lake:
         self.staging = staging_of(properties)
         self._properties = {key: value for key, value in properties.items() if key not in {FORMAT_VERSION, STAGING}}
         self._catalogs: dict[tuple[int, int], Catalog] = {}
+        self._way: Noted | None = None
 
     def __repr__(self) -> str:
         return f"Lake({self.name!r})"
@@ -301,7 +302,7 @@ class Lake:
             source = self.table(*from_stage.identifier)
             stage = _renamed(from_stage, label)
         self._pin(stage)
-        create_stage(self.catalog, source, stage, self.staging)
+        self._way = create_stage(self.catalog, source, stage, self.staging, self._way)
         return self.open_stage(namespace, table, label)
 
     def stage_for_changes(self, namespace: str, table: str, label: str) -> Stage:

@@ -69,21 +69,30 @@ def staging_of(properties: Mapping[str, str]) -> Staging:
         raise ConfigError(f"{STAGING} is none of {known}", where="the Iceberg catalog", todo=f"Set {known}.") from None
 
 
-def create_stage(catalog: Catalog, source: Table, stage: Stage, asked: Staging) -> None:
-    """Create the stage's table from the metadata of `source`, unless it exists. Raises SinkError if no way works."""
-    noted = noted_way(catalog, asked)
+def create_stage(catalog: Catalog, source: Table, stage: Stage, asked: Staging, known: Noted | None) -> Noted:
+    """Create the stage's table from the metadata of `source`, unless it exists. Returns the way that was taken.
+
+    `known`: how the last stage was made; None asks the note. Raises SinkError if no way works.
+    """
+    noted = known or noted_way(catalog, asked)
+    found = _made(catalog, source, stage, asked, noted)
+    if noted is None or noted.way is not found.way:
+        _note(catalog, asked, found)
+        return found
+    return noted
+
+
+def _made(catalog: Catalog, source: Table, stage: Stage, asked: Staging, noted: Noted | None) -> Noted:
     way = noted.way if noted and asked is Staging.AUTO else asked
     if way is Staging.BESIDE:
         create_beside(catalog, source, stage)
-        found = Noted(Staging.BESIDE)
-    elif (refusal := _register(catalog, source, stage)) is None:
-        found = Noted(Staging.REGISTERED)
-    elif asked is Staging.REGISTERED:
+        return Noted(Staging.BESIDE)
+    refusal = _register(catalog, source, stage)
+    if refusal is None:
+        return Noted(Staging.REGISTERED)
+    if asked is Staging.REGISTERED:
         raise _refused(stage, f"the catalog registers no stage: {refusal}", "Set `staging: auto` or `beside`.")
-    else:
-        found = _beside_instead(catalog, source, stage, refusal)
-    if noted is None:
-        _note(catalog, asked, found)
+    return _beside_instead(catalog, source, stage, refusal)
 
 
 def _beside_instead(catalog: Catalog, source: Table, stage: Stage, refusal: str) -> Noted:
