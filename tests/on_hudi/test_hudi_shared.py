@@ -123,8 +123,13 @@ def test_its_rows_are_read_with_the_types_of_the_source(shared: Shared) -> None:
 
 
 def test_a_stage_without_rows_does_not_hold_those_of_the_table(shared: Shared) -> None:
-    stage, version = shared.stage("0")
-    shared.sink.publish(stage, version, stage.base_head)
+    writer = HudiWriter(shared.sink)
+    shared.sink.ensure_table(*shared.place, COLUMNS)
+    stage = shared.sink.stage(*shared.place, "recov_1_1")
+    writer.note_definition(stage, TABLE)
+    assert writer.rows(shared.spark, stage).count() == 0
+    writer.nothing(shared.spark, stage, Stamp(1).to_summary())
+    shared.sink.publish(stage, writer.version(stage), stage.base_head)
     assert shared.read() == []
 
 

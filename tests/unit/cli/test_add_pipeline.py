@@ -199,23 +199,22 @@ def test_a_connector_of_another_kind_asks_its_own_questions(
     assert (connection.conn_type, connection.host) == ("canal", "zk1:2181,zk2:2181")
 
 
+@pytest.mark.parametrize(
+    "sink",
+    [
+        ("iceberg", "--catalog", "lake"),
+        ("hudi", "--hudi-path", "/lake/hudi", "--control-file", "/var/cdc.db"),
+    ],
+    ids=lambda sink: sink[0],
+)
 def test_a_connector_that_nothing_lies_behind_writes_the_tables_itself(
-    cdc: Callable[..., Answer], registry: Path
+    sink: tuple[str, ...], cdc: Callable[..., Answer], registry: Path
 ) -> None:
-    flink = (
-        "--connector-kind",
-        "flink",
-        "--flink-jobmanager",
-        "jm:8081",
-        "--sink-kind",
-        "iceberg",
-        "--catalog",
-        "lake",
-    )
+    flink = ("--connector-kind", "flink", "--flink-jobmanager", "jm:8081", "--sink-kind", *sink)
     answer = cdc("init", "--pipeline", "crm", "--mysql", "db", "--tables", "crm.people", *flink, "-o", "json")
     assert answer.status == 0, answer.err
     made = load_registry(registry)["crm"]
-    assert (made.written_by_connector, made.transport.kind) == (True, "direct")
+    assert (made.sink.kind, made.written_by_connector, made.transport.kind) == (sink[0], True, "direct")
 
 
 @pytest.mark.parametrize(
