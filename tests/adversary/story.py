@@ -252,14 +252,19 @@ class Story:
         """A recovery; what it refuses by its column is done away with."""
         ways = ("full_snapshot",) if "differences" in self.generator.without else ("full_snapshot", "diff_repair")
         asked = self.generator.dice.choice(ways) if step is Step.REREAD else None
+        error = self.gave_columns(step, asked)
+        self.unfinished = error is not None and "the plan is refused" not in error
+        if error is None:
+            self.all_equal_now()
+
+    def gave_columns(self, step: str, asked: str | None) -> str | None:
+        """A recovery, again and again without the columns that it refuses by name; None, or what it refuses at last."""
         error = self.attempt(step, lambda: self.pipe.recover(asked))
         for _ in range(FIRST_COPIES):
             if error is None or not self.drop_named(error):
                 break
             error = self.attempt(step, lambda: self.pipe.recover(asked))
-        self.unfinished = error is not None and "the plan is refused" not in error
-        if error is None:
-            self.all_equal_now()
+        return error
 
     def finished(self, step: str) -> bool:
         """Now that the hot rows rest, a recovery that did not end is ended, as a person who cleared its tasks would."""
@@ -332,9 +337,7 @@ class Story:
 
     def read_past(self, step: str, why: str) -> bool:
         """Read past what stopped the connector by a recovery that is asked for. False: it stops again."""
-        if self.attempt("restart", lambda: self.pipe.recover("full_snapshot")) is None and not (
-            why := self.pipe.drain()
-        ):
+        if self.gave_columns("restart", "full_snapshot") is None and not (why := self.pipe.drain()):
             self.all_equal_now()
             return True
         self.stuck(step, self.last_error or why)

@@ -232,6 +232,23 @@ def test_what_an_apply_said_counts_although_a_later_one_has_nothing_to_say(monke
     assert compared_after(monkeypatch, {}, *[behind] * 4) == {"a", "c"}
 
 
+def test_a_connector_that_stopped_is_read_past_without_the_columns_that_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipe: Any = Said()
+    answers, dropped = ["column c5 of adv.a", ""], list[str]()
+
+    def drop_named(_story: Story, error: str) -> bool:
+        dropped.append(error)
+        return True
+
+    monkeypatch.setattr(Story, "attempt", lambda *_: answers.pop(0) or None)
+    monkeypatch.setattr(Story, "drop_named", drop_named)
+    story = Story(Generator(1), pipe, StringIO(), Result(1))
+    assert story.read_past("apply", "the connector stopped")
+    assert (dropped, story.result.findings) == (["column c5 of adv.a"], [])
+
+
 def test_a_table_that_differed_is_compared_again_once_the_product_has_proven_it() -> None:
     pipe: Any = Said()
     story = Story(Generator(1), pipe, StringIO(), Result(1), failed={"a", "b"})
