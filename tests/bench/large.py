@@ -4,7 +4,8 @@ On a real MySQL server, in one driver that is warm (the second recovery counts),
 - the snapshot (step `recover`) against a raw dump: `SELECT *` over one connection whose bytes are read and thrown away;
 - verify, with nothing in flight, against the slower side's bare digest query;
 - diff_repair against full_snapshot, each after 1 % of the keys, next to each other, changed unseen and the log was purged;
-- all steps with `--rows` rows against a tenth of them.
+- all steps with `--rows` rows against a tenth of them;
+- all steps with `--tables` tables of 1,000 rows against one table with as many rows.
 A table of nine narrow columns, and one of 4 KB rows. Writes build/bench/large.json; ends with 1 if a goal is not held, or
 if a recovery does not end as MATCH or a row differs by the suite's own comparison.
 """
@@ -30,6 +31,7 @@ from airflow_cdc.spark_apps.compare.digest import digest_sql
 from stack import jvm
 from tests.adversary.oracle import compare
 from tests.adversary.world import Pipe, Servers, servers
+from tests.bench import many_tables
 from tests.bench.recovered import Measured, recovered
 from tests.bench.result import FOLDER, Ratio, write_all
 
@@ -68,6 +70,7 @@ NARROW = Kind(
     1 / 0.7,
     0.5,
 )
+THIN = Kind("thin", "id INT PRIMARY KEY, a VARCHAR(20), b INT NOT NULL", "{i}, CONCAT('row ', {i}), 0", "b = 1", 0, 0)
 WIDE = Kind(
     "wide",
     "id BIGINT PRIMARY KEY, body VARCHAR(4096) CHARACTER SET utf8mb4, changed INT NOT NULL",
@@ -83,6 +86,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the narrow table")
     parser.add_argument("--wide", type=int, default=100_000, help="rows of 4 KB; 0 leaves them out")
+    parser.add_argument("--tables", type=int, default=500, help="tables of 1,000 rows; 0 leaves them out")
     parser.add_argument("--stack", default="", help="the folder of a stack that runs already")
     asked = parser.parse_args()
     folder = FOLDER.absolute() / f"large-{int(time.time())}"
@@ -92,6 +96,7 @@ def main() -> int:
         small = tenth(running, asked.rows // 10)
         rows = [*measured(running, NARROW, asked.rows, small)]
         rows += [*measured(running, WIDE, asked.wide)] if asked.wide else []
+        rows += [many_against_one(running, asked.tables)] if asked.tables else []
     return write_all(rows, FOLDER / "large.json")
 
 
@@ -125,6 +130,18 @@ def measured(running: Servers, kind: Kind, rows: int, small: Measured | None = N
             yield Ratio(
                 f"all steps with {what} against a tenth of them", again.seconds, small.seconds, 10.5, small.steps
             )
+
+
+def many_against_one(running: Servers, tables: int, rows: int = 1_000) -> Ratio:
+    """All steps of a recovery of so many small tables against those of one large one."""
+    with many_tables.pipe_of(running, [f"t{number:05}" for number in range(tables)], rows) as pipe:
+        many = recovered(pipe, "full_snapshot", Measured(tables))
+    with pipe_of(running, THIN, tables * rows) as pipe:
+        one = recovered(pipe, "full_snapshot", Measured(1, f"{tables * rows:,} thin rows: 1"))
+    more = {"many": many.steps, "one": one.steps}
+    return Ratio(
+        f"{tables} tables of {rows:,} rows against one of {tables * rows:,}", many.seconds, one.seconds, 3.0, more
+    )
 
 
 @contextmanager
