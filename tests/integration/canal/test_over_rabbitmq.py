@@ -82,12 +82,23 @@ def made(rabbit: RabbitServer, mysql: MySqlServer, databases: Callable[..., str]
             connection.channel().queue_delete(queue)
 
 
+def arrived(made: Made, scene: Scene, count: int) -> None:
+    """Wait until so many messages are in the queue, and Canal has stored that it sent them: before, it is a new pipeline."""
+
+    def stored() -> bool | None:
+        cursor = scene.cursor()
+        return True if cursor and scene.read_to(cursor) else None
+
+    wait_until(lambda: made.depth(made.name) == count or None, timeout=WAIT_S, what=f"{count} messages in the queue")
+    wait_until(stored, timeout=WAIT_S, what="Canal's cursor to be stored")
+
+
 def test_a_classic_queue_is_diagnosed_and_moved_and_refused_for_a_sink(made: Made) -> None:
     """Canal's own queue is a classic one: enough for a pipeline without a sink."""
     scene = made.scene(made.canal())
     scene.canal.start()
     scene.insert(1)
-    wait_until(lambda: made.depth(made.name) or None, timeout=WAIT_S, what="Canal's event")
+    arrived(made, scene, 1)
     assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
     scene.connector.stop(made.name)
     assert scene.diagnosis().code == "CONNECTOR_STOPPED"
@@ -101,7 +112,7 @@ def test_a_classic_queue_is_diagnosed_and_moved_and_refused_for_a_sink(made: Mad
     move(scene.run, {**cursor, "postion": place}, who="a person", shown=cursor)
     scene.connector.resume(made.name)
     scene.connector.wait_running(made.name)
-    wait_until(lambda: made.depth(made.name) == 2 or None, timeout=WAIT_S, what="row 3, and not row 2")
+    arrived(made, scene, 2)
 
     sink = OpenSearchSettings("opensearch", made.name, "s")
     pipeline = replace(scene.run.pipeline, sink=sink)
@@ -123,9 +134,8 @@ def test_a_stream_beside_canal_s_queue_is_read(made: Made) -> None:
     scene.canal.start()
     for number in (1, 2, 3):
         scene.insert(number)
-    wait_until(lambda: scene.ids() == [1, 2, 3] or None, timeout=WAIT_S, what="three rows in the stream")
+    arrived(made, scene, 3)
     assert scene.ids() == [1, 2, 3]
-    assert made.depth(made.name) == 3
     assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
 
 
@@ -136,7 +146,7 @@ def test_the_messages_of_canal_s_own_queue_are_moved_to_a_stream(made: Made) -> 
     scene.canal.start()
     for number in (1, 2, 3):
         scene.insert(number)
-    wait_until(lambda: made.depth(made.name) == 3 or None, timeout=WAIT_S, what="three rows in the queue")
+    arrived(made, scene, 3)
     assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
     assert scene.ids() == []
     transport = scene.run.clients.transport
@@ -205,12 +215,12 @@ def test_messages_that_wait_in_front_of_the_stream_are_counted(made: Made) -> No
     scene.canal.start()
     for number in (1, 2, 3):
         scene.insert(number)
-    wait_until(lambda: made.depth(made.name) == 3 or None, timeout=WAIT_S, what="three rows in the queue")
+    arrived(made, scene, 3)
     transport.gathered([made.name])
     assert waits(scene, applied=3) == (0, "HEALTHY")
     for number in (4, 5):
         scene.insert(number)
-    wait_until(lambda: made.depth(made.name) == 2 or None, timeout=WAIT_S, what="two more in the queue")
+    arrived(made, scene, 2)
     assert waits(scene, applied=3) == (2, "HEALTHY")  # nobody has seen them wait before
     assert waits(scene, applied=1)[0] == 4
 
@@ -221,13 +231,13 @@ def test_messages_that_wait_in_front_of_the_stream_are_counted(made: Made) -> No
     text = "0 events and {} that were not brought there yet, 2 of them for longer than policy.max_lag of 2 s"
     assert wait_until(late, timeout=WAIT_S, what="the messages to be late") == text.format(2)
     scene.insert(6)
-    wait_until(lambda: made.depth(made.name) == 3 or None, timeout=WAIT_S, what="one more in the queue")
+    arrived(made, scene, 3)
     assert waits(scene, applied=3) == (3, text.format(3))
 
     transport.gathered([made.name])
     assert waits(scene, applied=6) == (0, "HEALTHY")
     scene.insert(7)
-    wait_until(lambda: made.depth(made.name) == 1 or None, timeout=WAIT_S, what="a row after the move")
+    arrived(made, scene, 1)
     assert waits(scene, applied=6) == (1, "HEALTHY")  # its time begins anew
     assert waits(scene, applied=3)[0] == 4
 
@@ -255,8 +265,7 @@ def test_a_queue_that_was_deleted_is_named(made: Made) -> None:
     scene = made.scene(made.canal())
     scene.canal.start()
     scene.insert(1)
-    wait_until(lambda: made.depth(made.name) or None, timeout=WAIT_S, what="Canal's event")
-    wait_until(scene.cursor, timeout=WAIT_S, what="Canal's cursor to be stored: before, it is a new pipeline")
+    arrived(made, scene, 1)
     with made.rabbit.connect() as connection:
         connection.channel().queue_delete(made.name)
     diagnosis = scene.diagnosis()
