@@ -25,7 +25,12 @@ class TriesStages(Protocol):
 
 
 def _trying(run: Run) -> TriesStages | None:
-    """The sink, if it is one of these. Asked by name: a client behind a circuit has its methods by `__getattr__`."""
+    """The sink, if there is one and it is one of these.
+
+    Asked by name: a client behind a circuit has its methods by `__getattr__`, and that of no sink refuses every name.
+    """
+    if not run.pipeline.has_sink:
+        return None
     sink: object = run.clients.sink
     return cast("TriesStages", sink) if hasattr(sink, "try_stage") else None
 

@@ -19,6 +19,7 @@ from pyiceberg.types import LongType
 from airflow_cdc.alerting.circuit import Circuits, guard
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError, SinkError, UnknownStateError
+from airflow_cdc.core.pipeline import NO_SINK
 from airflow_cdc.flows.stages import check_stages, require_stages
 from airflow_cdc.sinks.iceberg import beside, client
 from airflow_cdc.sinks.iceberg.beside import creation, faults
@@ -27,6 +28,7 @@ from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
 from airflow_cdc.sinks.iceberg.stage import SEQUENCE_RESERVE, new_stage
 from airflow_cdc.sinks.iceberg.staging import Staging, noted_way
+from airflow_cdc.sinks.none.client import NoEndpoint, NoSinkClient
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, run_on
 
 
@@ -361,6 +363,14 @@ def test_a_sink_behind_a_circuit_is_tried_too(shop: Lake, tmp_path: Path) -> Non
     require_stages(behind)
     (check,) = check_stages(behind)
     assert "registered" in check.found
+
+
+def test_a_pipeline_without_a_sink_has_no_stages_to_check(shop: Lake, tmp_path: Path) -> None:
+    run = run_on(shop, tmp_path)
+    clients: Any = replace(run.clients, sink=NoSinkClient(NoEndpoint()))
+    none = replace(run, pipeline=replace(run.pipeline, sink=NO_SINK), clients=clients)
+    assert list(check_stages(none)) == []
+    require_stages(none)
 
 
 def test_neither_way_is_one_error_before_anything_is_changed(
