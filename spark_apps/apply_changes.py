@@ -58,6 +58,8 @@ LABEL = "apply_"
 # How long, in seconds, a definition may be ahead of the DDL that the connector has reported.
 REPORT_SECONDS = 60.0
 IS_REREAD = "%s is re-read: %s"  # what the log says of such a table, and why
+# and of one that is applied but for letters; if another table stops, the task ends with its error, which has no room for this
+UNRESOLVED = "%s: %d dead letters are unresolved: rows may differ from the source's (`airflow cdc dead-letters list`)"
 RUN_AGAIN = "Nothing was published; run the job again."
 Ends = Mapping[str, Mapping[int, int]]
 
@@ -191,15 +193,22 @@ def _try_table(job: _Job, table: Table) -> Result | CdcError:
     """One table: nothing to do, or a stage, a batch and a publish. Its error does not stop the other tables."""
     try:
         with explained(SinkError, "apply the changes", where=f"table {table.full_name}", todo=RUN_AGAIN):
-            try:
-                return begun_again(lambda: _applied(job, table), f"the batch of {table.full_name}")
-            except UnreportedChangeError as error:
-                log.info("%s waits for the connector: %s", table.full_name, error)
-                later = _later(job, table)
-                return begun_again(lambda: _applied(*later), f"the batch of {table.full_name}")
+            result = _waited_and_applied(job, table)
     except CdcError as error:
         log.warning("%s stopped: %s", table.full_name, error)
         return error
+    if count := int(result.get("unresolved", 0)):
+        log.warning(UNRESOLVED, table.full_name, count)
+    return result
+
+
+def _waited_and_applied(job: _Job, table: Table) -> Result:
+    try:
+        return begun_again(lambda: _applied(job, table), f"the batch of {table.full_name}")
+    except UnreportedChangeError as error:
+        log.info("%s waits for the connector: %s", table.full_name, error)
+        later = _later(job, table)
+        return begun_again(lambda: _applied(*later), f"the batch of {table.full_name}")
 
 
 def _later(job: _Job, table: Table) -> tuple[_Job, Table]:

@@ -32,7 +32,7 @@ from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
-from airflow_cdc.spark_apps.apply_changes import IS_REREAD, apply_changes
+from airflow_cdc.spark_apps.apply_changes import IS_REREAD, UNRESOLVED, apply_changes
 from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
@@ -313,9 +313,8 @@ class Pipe:
                     raise
                 results = {}
         said = dict.fromkeys(self.tables, "") | {self.bare(name): str(why) for name, why in refused.by_table.items()}
-        letters = {self.bare(n): r["unresolved"] for n, r in results.items() if r.get("unresolved")}
         behind = [self.bare(name) for name, r in results.items() if r.get("behind") or r.get("not_published")]
-        said |= {name: f"{count} dead letters are unresolved" for name, count in letters.items()}
+        said |= {self.bare(name): f"{count} dead letters are unresolved" for name, count in refused.letters.items()}
         return said | dict.fromkeys(behind, BEHIND)
 
     def recover(self, asked: str | None = None, *, again: bool = False) -> str:
@@ -378,9 +377,13 @@ BEHIND = "not published yet"
 
 @dataclass(slots=True)
 class Refusals(logging.Handler):
-    """Which tables an apply stopped and did not read again, and why, from its log: its error holds only the first of them."""
+    """Which tables an apply stopped and did not read again, and why, from its log: its error holds only the first of them.
+
+    `letters`: tables that were applied but for so many dead letters.
+    """
 
     by_table: dict[str, CdcError] = field(default_factory=dict)
+    letters: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         logging.Handler.__init__(self)
@@ -389,6 +392,8 @@ class Refusals(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         arguments = record.args if isinstance(record.args, tuple) else ()
+        if record.msg == UNRESOLVED and isinstance(arguments[1], int):
+            self.letters[str(arguments[0])] = arguments[1]
         if len(arguments) != 2 or not isinstance(arguments[1], CdcError):
             return
         if record.msg == IS_REREAD:

@@ -21,6 +21,7 @@ from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import kafka_options, read_topics
 from airflow_cdc.spark_apps.apply.batch import apply_table
+from airflow_cdc.spark_apps.apply_changes import UNRESOLVED
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration.apply_scene import Scene, delete_before
 from tests.integration.rig import Rig
@@ -148,7 +149,9 @@ def test_unresolved_letters_are_tried_again_up_to_a_cap_and_then_on_request(
     assert attempts == [2, 2, 3]
 
 
-def test_inv_31_the_diagnosis_is_told_of_a_letter_that_no_apply_puts_right(scene: Scene) -> None:
+def test_inv_31_the_diagnosis_is_told_of_a_letter_that_no_apply_puts_right(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
     """A table without a key has no key to read again: it differs until it is recovered, whatever else is applied."""
     events, names = scene.table(EVENTS, ("x", 1), ("y", 2)), scene.table(NAMES)
     events.raw(None, b"broken")
@@ -168,8 +171,10 @@ def test_inv_31_the_diagnosis_is_told_of_a_letter_that_no_apply_puts_right(scene
         events.create(kind="z", n=number)  # applied as ever, and the note holds for the new stamp
         scene.send(events)
         assert scene.apply(run_id=f"later-{number}")["events"]["published"]
-    quiet = scene.apply(run_id="nothing came")["events"]
+    with caplog.at_level("WARNING", logger="airflow_cdc.apply_changes"):
+        quiet = scene.apply(run_id="nothing came")["events"]
     assert (quiet["records"], quiet["unresolved"]) == (0, 1), "after the last try, each apply still says so"
+    assert UNRESOLVED % (f"{scene.rig.schema}.events", 1) in caplog.messages
 
 
 def test_a_stopped_table_is_named_and_the_others_are_published(scene: Scene) -> None:

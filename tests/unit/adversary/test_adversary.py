@@ -199,6 +199,14 @@ def test_a_table_that_apply_reads_again_counts_as_refused_only_if_that_fails(mon
     assert stopped(failure) == {"shop.orders": failure}
 
 
+def test_letters_of_a_table_count_although_another_table_ends_the_apply_with_its_error() -> None:
+    refused = Refusals()
+    with refused.listening():
+        apply_changes.log.warning(apply_changes.UNRESOLVED, "shop.notes", 2)
+        apply_changes.log.warning("%s stopped: %s", "shop.orders", CdcError("its definition changed"))
+    assert (refused.letters, refused.by_table.keys()) == ({"shop.notes": 2}, {"shop.orders"})
+
+
 class Said:
     """A pipeline of three tables whose applies say one thing after the other."""
 
