@@ -137,7 +137,8 @@ def test_a_token_that_the_broker_does_not_believe_is_one_clear_error(broker: str
     tokens.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     with pytest.raises(TransportError) as caught:
         KafkaTransport(replace(endpoint(broker, tokens), timeout=10)).topic_states(["t"])
-    assert "the login" in caught.value.todo, "the broker only closes the connection"
+    # The broker answers with its reason, or has closed the connection before the client reads it: both were seen.
+    assert "the login" in caught.value.todo
     assert SECRET not in json.dumps(caught.value.to_json())
 
 

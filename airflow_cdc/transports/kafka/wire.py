@@ -303,7 +303,10 @@ def _tokens(endpoint: KafkaEndpoint) -> Any:
 
 # Words in kafka-python's reasons → what to do; the first match counts.
 _TODOS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
-    (("Authentication", "Sasl"), "Check login, password, mechanism and security.protocol of the Kafka connection."),
+    (
+        ("Authentication", "Sasl"),
+        "Check the login, its password (of a token: its issuer and audience), mechanism and security.protocol.",
+    ),
     (("Authorization",), "Grant the user access to it."),
     (
         ("OffsetOutOfRange",),

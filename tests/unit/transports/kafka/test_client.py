@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailedError
 
 from airflow_cdc.connectors.kafka_connect.offsets_topic import fold_offsets, offset_key, parse_key
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.errors import ConfigError, TransportError
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
-from airflow_cdc.transports.kafka.wire import Record
+from airflow_cdc.transports.kafka.wire import Record, explaining
 
 
 def test_the_endpoint_is_normalised_and_shows_no_secret() -> None:
@@ -75,3 +76,12 @@ def test_checksums_are_computed_by_the_processor() -> None:
     from kafka.record.util import crc32c_c
 
     assert crc32c_c is not None
+
+
+@pytest.mark.parametrize(
+    "error", [SaslAuthenticationFailedError('{"status":"invalid_token"}'), KafkaConnectionError("socket disconnected")]
+)
+def test_both_ways_in_which_a_refused_login_arrives_name_the_login(error: KafkaError) -> None:
+    with pytest.raises(TransportError) as caught, explaining("Kafka a:9092", "reach a broker"):
+        raise error
+    assert "the login" in caught.value.todo
