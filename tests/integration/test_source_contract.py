@@ -139,6 +139,7 @@ class TestMySqlWithoutGtid(SourceContract):
 class TestMariaDb(SourceContract):
     @pytest.fixture
     def bench(self, mariadb_server: MySqlServer, databases: Callable[..., str]) -> SourceBench:
+        mariadb_server.execute(f"GRANT SLAVE MONITOR ON *.* TO '{mariadb_server.cdc.user}'@'%'")
         return MariaDbBench(mariadb_server, table_in(mariadb_server, databases), SOURCES["mariadb"])
 
 
