@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
-ROWS = 12_000
-CHUNK_ROWS = 1_500
+ROWS = 8_000
+CHUNK_ROWS = 2_000
 KEYED = ("t0", "t1", "t2", "t3")
 TABLES = {name: f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(200), j JSON)" for name in KEYED} | {
     "bag": "CREATE TABLE bag (n INT, v VARCHAR(9))"
@@ -164,9 +164,9 @@ def counted(followed: Followed) -> Iterator[list[int]]:
         yield seen
 
 
-@pytest.mark.parametrize("most", [1, 2, 0])
+@pytest.mark.parametrize("most", [1, 0])
 def test_no_more_connections_read_than_are_allowed(followed: Followed, most: int) -> None:
-    """0 is the counter-test: without a limit more than two are seen."""
+    """0 is the counter-test: without a limit more are seen."""
     run = limited(followed, ThrottlePolicy(connections=most))
     with counted(followed) as snapshot:
         assert recover(run, followed.rig.spark, {"chunk_rows": CHUNK_ROWS})["rows"] == len(KEYED) * ROWS + 2
@@ -176,13 +176,11 @@ def test_no_more_connections_read_than_are_allowed(followed: Followed, most: int
         assert verify(run, followed.rig.spark)["verdict"] == "MATCH"
     publish(run)
     close(run)
-    assert min(max(snapshot), max(comparison)) > 0, "nothing was seen to read"
+    highest = max(snapshot), max(comparison)
     if most:
-        assert max(snapshot) <= most
-        assert max(comparison) <= most
+        assert highest == (most, most)
     else:
-        assert max(snapshot) > 2
-        assert max(comparison) > 1
+        assert min(highest) > 1, "the test sees no two connections at a time"
 
 
 def test_a_replica_tells_how_far_it_is_behind_and_nothing_while_it_is_stopped(
