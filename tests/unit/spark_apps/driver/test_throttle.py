@@ -85,11 +85,16 @@ def test_a_source_that_stays_busy_ends_the_read_and_names_limit_and_way_out(line
 
 def test_all_waits_together_are_limited() -> None:
     """Or a comparison of a hundred tables would wait a hundred times as long."""
-    one, asked = gate(14, seconds=0.05), list[int]()
+    one, asked = gate(14, seconds=0.05), list[ThrottlePolicy]()
+
+    def load(limits: ThrottlePolicy) -> SourceLoad:
+        asked.append(limits)
+        return SourceLoad(14)
+
     with pytest.raises(SourceError):
         one.wait("shop.t")
     assert one.waited >= 0.05
-    one.load = lambda _: (asked.append(1), SourceLoad(14))[1]
+    one.load = load
     with pytest.raises(SourceError):
         one.wait("shop.t")
     assert len(asked) == 1
