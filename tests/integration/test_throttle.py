@@ -40,15 +40,16 @@ if TYPE_CHECKING:
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
-ROWS = 8_000
-CHUNK_ROWS = 2_000
+# so large that a statement is still sending while Spark reads it
+ROWS = 40_000
+CHUNK_ROWS = 10_000
 KEYED = ("t0", "t1", "t2", "t3")
-TABLES = {name: f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(200), j JSON)" for name in KEYED} | {
+TABLES = {name: f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(600), j JSON)" for name in KEYED} | {
     "bag": "CREATE TABLE bag (n INT, v VARCHAR(9))"
 }
 FILL = (
     "INSERT INTO {0} WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < {1})"
-    " SELECT i, CONCAT('row ', REPEAT(MD5(i), 4)), JSON_OBJECT('i', i) FROM n"
+    " SELECT i, CONCAT('row ', REPEAT(MD5(i), 16)), JSON_OBJECT('i', i) FROM n"
 )
 # the server's own record of every statement that read a table of the pipeline, with its begin and end
 RECORD = (
