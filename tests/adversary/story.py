@@ -271,7 +271,7 @@ class Story:
         if not self.unfinished:
             return True
         self.unfinished = False
-        error = self.attempt("finish", lambda: self.pipe.recover(again=True))
+        error = self.attempt("finish", self.pipe.recover)
         if error is not None:
             self.stuck(step, error)
             return False

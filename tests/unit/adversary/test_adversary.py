@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 from decimal import Decimal
 from io import StringIO
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.errors import CdcError, RereadNeededError
+from airflow_cdc.core.errors import CdcError, ConnectorError, RereadNeededError
 from airflow_cdc.spark_apps import apply_changes
 from airflow_cdc.spark_apps.apply.reread import Reread
+from tests.adversary import world
 from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
@@ -255,6 +257,30 @@ def test_a_connector_that_stopped_is_read_past_without_the_columns_that_are_refu
     story = Story(Generator(1), pipe, StringIO(), Result(1))
     assert story.read_past("apply", "the connector stopped")
     assert (dropped, story.result.findings) == (["column c5 of adv.a"], [])
+
+
+def test_a_recovery_that_failed_is_the_run_that_goes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, nobody = list[str](), cast("Any", None)
+
+    def decided(run: str, _asked: str | None) -> dict[str, Any]:
+        asked.append(run)
+        return {"plan": {"refused": asked == ["r1"], "strategy": "full_snapshot", "reason": "a column"}}
+
+    def fails(_run: Any) -> None:
+        raise ConnectorError("it stopped")
+
+    monkeypatch.setattr(world.Pipe, "_run", lambda _pipe, run_id, _options: SimpleNamespace(run_id=run_id))
+    monkeypatch.setattr("tests.adversary.world.decide.decide", lambda run, asked: decided(run.run_id, asked))
+    monkeypatch.setattr(world, "open_recovery", lambda _run, _decision: None)
+    monkeypatch.setattr("tests.adversary.world.Decision.from_json", lambda _decision: None)
+    monkeypatch.setattr("tests.adversary.world.connector.stop", fails)
+    pipe = world.Pipe(nobody, "adv", ["a"], {}, database="adv")
+    for _ in range(3):
+        with pytest.raises(CdcError):
+            pipe.recover()
+    with pytest.raises(ConnectorError):
+        pipe.renewed(["b"]).recover()
+    assert asked == ["r1", "r2", "r2", "r3"], "a refused plan has opened nothing; a new pipeline has a lease of its own"
 
 
 def test_a_table_that_differed_is_compared_again_once_the_product_has_proven_it() -> None:
