@@ -34,6 +34,7 @@ from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.deadline import Deadline
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.operators.other_spark import OtherSpark, ask, check_ours
+from airflow_cdc.operators.quick_start import class_archive
 from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
@@ -119,11 +120,19 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
                 with metrics.timed_step(self.pipeline, self.task_id), deadline:
-                    super().execute(context)
+                    self._submit(context, None if other else settings.class_archive())
             except AirflowException as error:
                 raise self._too_long(pipeline) if deadline.passed else self._cause(path, error) from None
             self.facts = spark_main.read_result(path)
         return self.facts
+
+    def _submit(self, context: Context, archives: Path | None) -> None:
+        plain = dict(self.conf or {})
+        try:
+            with class_archive(archives, plain, self._spark_binary or "spark-submit") as self.conf:
+                super().execute(context)
+        finally:
+            self.conf = plain
 
     def _too_long(self, pipeline: Pipeline) -> DeadlineError:
         seconds = pipeline.policy.max_duration

@@ -68,8 +68,9 @@ def empty_driver(*settings: str, times: int = 3) -> float:
 
 
 def _seconds(command: list[str]) -> float:
+    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     began = time.monotonic()
-    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, env={**os.environ, **python}, check=True, capture_output=True, timeout=300)
     return time.monotonic() - began
 
 

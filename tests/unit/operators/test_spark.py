@@ -70,6 +70,22 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
         assert secret not in f"{command}{submitted.env}{rendered}{vars(task)}"
 
 
+def test_a_driver_keeps_its_classes_where_a_folder_for_them_is_named(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = operator()
+    task.execute(context())
+    assert "Archive" not in str(submitted.command)
+    monkeypatch.setenv("AIRFLOW__CDC__CLASS_ARCHIVE", str(tmp_path / "classes"))
+    for _ in range(2):  # a sensor or a retry uses the operator again
+        task.execute(context())
+        (java,) = (word for word in submitted.command if "extraJavaOptions" in word)
+        assert java.count(f"-XX:ArchiveClassesAtExit={tmp_path}") == 1
+    monkeypatch.setenv("AIRFLOW__CDC__CLASS_ARCHIVE", str(tmp_path / "my classes"))
+    with pytest.raises(ConfigError, match="blank"):
+        task.execute(context())
+
+
 def test_packages_only_count_without_jars(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CDC__SPARK_PACKAGES", "a:b:1")
     operator().execute(context())
