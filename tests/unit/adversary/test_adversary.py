@@ -20,7 +20,7 @@ from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
 from tests.adversary.result import Result
 from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, pool_of, schema
-from tests.adversary.story import Story, fault_of, kind_of, mentions
+from tests.adversary.story import MATCH, Story, fault_of, kind_of, mentions
 from tests.adversary.world import BEHIND, Refusals
 
 
@@ -288,3 +288,16 @@ def test_a_table_that_differed_is_compared_again_once_the_product_has_proven_it(
     story = Story(Generator(1), pipe, StringIO(), Result(1), failed={"a", "b"})
     story.equal_now("a")
     assert story.out_of_sight == {"b"}
+
+
+def test_a_damaged_table_that_a_check_calls_match_is_looked_at_and_not_taken_for_a_lie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 568: rows were deleted from the sink, and then apply read the table again because of DDL."""
+    compared = list[str]()
+    pipe: Any = Said()
+    pipe.compare = lambda dry: {"a": (MATCH, ""), "b": (MATCH, ""), "c": ("MISMATCH", "ghosts: 1")}
+    monkeypatch.setattr(Story, "compare", lambda _story, _step, table: compared.append(table))
+    story = Story(Generator(1), pipe, StringIO(), Result(1), damaged={"a", "c"})
+    story.last_word()
+    assert (compared, story.result.findings) == (["a"], [])
