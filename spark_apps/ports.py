@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
@@ -109,8 +109,13 @@ class RowReader(SourceLog, Protocol):
         """Whether every view has an exact position, so that it may be older than the sink that it is compared with."""
         ...
 
-    def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
-        """The chunks of `rows` rows after the key `after`, `ahead` at a time; the last chunk is open-ended (INV 25)."""
+    def chunks(
+        self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int, beside: bool = True
+    ) -> Generator[list[Chunk]]:
+        """The chunks of `rows` rows after the key `after`, `ahead` at a time; the last chunk is open-ended (INV 25).
+
+        `beside`: whether the ends of the next group may be looked up while this one is read.
+        """
         ...
 
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
@@ -168,6 +173,21 @@ class ReadsFewRows(Protocol):
     def few_rows(self, table: Table, *, at: Watermark, most_rows: int, most_bytes: int) -> pa.Table | None:
         """All rows in sink types; they may be newer than `at`. None if they are more than that, or only Spark can read them."""
         ...
+
+
+@runtime_checkable
+class LimitsConnections(Protocol):
+    """A RowReader that tables are read with on a limited number of connections."""
+
+    @property
+    def connections(self) -> int:
+        """How many may read at a time; 0: any number."""
+        ...
+
+
+def connection_limit(reader: RowReader) -> int:
+    """On how many connections at a time tables may be read with this reader; 0: on any number."""
+    return reader.connections if isinstance(reader, LimitsConnections) else 0
 
 
 class Routing(Protocol):

@@ -18,6 +18,7 @@ from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
+from airflow_cdc.decisions.throttle import lanes
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
@@ -66,7 +67,10 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
-    tables, reader, writer = list(task.definitions.values()), row_reader(run), stage_writer(run)
+    tables, writer = list(task.definitions.values()), stage_writer(run)
+    keyed = sum(not table.keyless for table in tables)
+    parallel = lanes(run.pipeline.policy.throttle, keyed, os.cpu_count() or 1)
+    reader = row_reader(run, parallel.each)
     sizes = reader.sizes(tables)
     progress = Progress({name: size.rows for name, size in sizes.items()})
     stages = staged_before(run, tables)
@@ -77,7 +81,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     readings = [prepare(run, writer, task, table, chunks[table.full_name], before=stages) for table in tables]
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
-        heads = _read_all(tools, readings, progress, differences=task.strategy in COMPARING)
+        heads = _read_all(tools, readings, progress, parallel.tables, differences=task.strategy in COMPARING)
     before = rows_before(run, spark, readings) if run.pipeline.written_by_connector else {}
     filled = {name: _staged(writer, reading, heads[name], before.get(name)) for name, reading in by_table(readings)}
     change(run, lambda now: now.staged(filled))
@@ -225,9 +229,9 @@ def reading_order(rows: Mapping[str, int]) -> list[str]:
 
 
 def _read_all(
-    tools: Tools, readings: list[Reading[Stage]], progress: Progress, *, differences: bool = False
+    tools: Tools, readings: list[Reading[Stage]], progress: Progress, at_a_time: int, *, differences: bool = False
 ) -> dict[str, int]:
-    """Tables without a key first and alone, as they are locked until Spark reads; then the others in parallel.
+    """Tables without a key first and alone, as they are locked until Spark reads; then the others, some `at_a_time`.
 
     `differences`: read only the rows that differ, if that is less work.
     """
@@ -236,7 +240,7 @@ def _read_all(
     ordered = [by_name[name] for name in reading_order(rows)]
     heads = {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}
     keyed = [reading for reading in ordered if not reading.table.keyless]
-    with ThreadPoolExecutor(max(1, min(len(keyed), os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(at_a_time) as pool:
 
         def read(reading: Reading[Stage]) -> int:
             own = Tools(sibling(tools.spark), tools.reader, tools.writer)

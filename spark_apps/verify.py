@@ -57,6 +57,7 @@ from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems, row_reader
+from airflow_cdc.spark_apps.ports import connection_limit
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 
 if TYPE_CHECKING:
@@ -237,9 +238,10 @@ def _compared(run: Run, spark: SparkSession, task: Task, timeout: float, put_rig
     """Catch the stages up, and compare some tables at a time."""
     reached, subjects = _caught_up(run, spark, task, timeout, put_right)
     outcomes: list[Outcome] = []
-    for some in groups(subjects, sharing=not task.systems.reader.exact_views):
+    reader = task.systems.reader
+    for some in groups(subjects, sharing=not reader.exact_views, connections=connection_limit(reader)):
         part = task.of([subject.table.full_name for subject in some])
-        if task.systems.reader.exact_views:
+        if reader.exact_views:
             outcomes += _compared_in_old_views(run, spark, part, timeout, put_right)
         else:
             outcomes += _compared_by_the_log(run, part, some, timeout, start=reached)

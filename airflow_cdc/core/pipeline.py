@@ -244,6 +244,30 @@ class HoldPolicy:
 
 
 @settings
+class ThrottlePolicy:
+    """How busy the source may be while its tables are read. `replica_lag` in seconds; 0: no limit."""
+
+    connections: int = key(
+        "Read tables on at most so many connections at a time, in a recovery, a repair or a comparison; 0: no limit.",
+        default=0,
+    )
+    threads_running: int = key(
+        "Wait while the source executes more statements than this at a time, the reader's own included; 0: no limit.",
+        default=0,
+    )
+    replica_lag: int = key(
+        "Wait while the source, if it is a replica itself, is further behind than this; 0: no limit.",
+        form=DURATION,
+        default=0,
+    )
+
+    @property
+    def waits(self) -> bool:
+        """Whether the source has to be asked before it is read."""
+        return bool(self.threads_running or self.replica_lag)
+
+
+@settings
 class AlertPolicy:
     """When the connections in `notify` are alerted to an outage. In seconds; named as in Prometheus and Alertmanager.
 
@@ -304,6 +328,7 @@ class Policy:
         "`all`: publish no table before all are verified; `each`: publish each table as soon as it is.", default="all"
     )
     hold: HoldPolicy = key("Holding the source's log during a recovery.", default=HoldPolicy())
+    throttle: ThrottlePolicy = key("What reading the source may cost it.", default=ThrottlePolicy())
     repair: Repair = key(
         "Whether a person must approve before rows that the nightly check found wrong are rewritten.",
         default="approved",

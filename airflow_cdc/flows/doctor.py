@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.decisions.throttle import figures, too_busy
 from airflow_cdc.flows.capture import captured, settings, topic_names
 from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
@@ -88,6 +89,17 @@ def check_source(run: Run) -> Iterator[Check]:
     unreadable = no_recovery(run.pipeline)
     tables = run.pipeline.source.tables
     yield from run.clients.source.checks(run.pipeline.name, tables, hold=hold, unreadable=unreadable)
+
+
+def check_throttle(run: Run) -> Iterator[Check]:
+    """Whether the source can be asked what policy.throttle limits, and whether a read would wait now."""
+    limits = run.pipeline.policy.throttle
+    if not limits.waits:
+        return
+    load = run.clients.source.load(limits)
+    reason = too_busy(limits, load)
+    todo = "A read would wait now. If that is how busy the source always is, raise the limit." if reason else ""
+    yield Check(run.pipeline.name, "throttle", "warn" if reason else "ok", reason or figures(limits, load), todo)
 
 
 def check_replicas(run: Run) -> Iterator[Check]:
@@ -225,6 +237,7 @@ def _sink(run: Run) -> Iterator[Check]:
 
 _PARTS = (
     check_source,
+    check_throttle,
     check_replicas,
     _tables,
     _connector,

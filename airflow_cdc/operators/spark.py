@@ -134,9 +134,10 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             super().execute(context)
 
     def _too_long(self, pipeline: Pipeline) -> DeadlineError:
-        seconds = pipeline.policy.max_duration
+        seconds, limits = pipeline.policy.max_duration, pipeline.policy.throttle
+        waits = ", its waits for policy.throttle included" if limits.waits else ""
         return DeadlineError(
-            f"reading the source took longer than policy.max_duration ({seconds} s), so Spark was ended",
+            f"reading the source took longer than policy.max_duration ({seconds} s){waits}, so Spark was ended",
             where=f"pipeline {self.pipeline}, task {self.task_id}",
             todo="Nothing was published. Raise it in pipelines.yaml, or give Spark more cores, and trigger cdc_recovery again.",
             timeout=float(seconds),

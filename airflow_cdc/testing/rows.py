@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.types import Bytes, Geometry, Instant, LocalDateTime
 from airflow_cdc.decisions.compare import canonical
 from airflow_cdc.decisions.compare.chunk import Chunk
@@ -27,6 +29,7 @@ from airflow_cdc.decisions.compare.part import WHOLE, leaves_part
 from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.driver.throttle import Gate, throttled
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -136,6 +139,32 @@ class RowReaderContract:
         assert read.rdd.getNumPartitions() == len(chunks)
         assert sorted(self._keys(read, table)) == sorted(expected)
         assert len(chunks) == len(expected) // CHUNK_ROWS + 1
+
+    def test_a_throttled_reader_waits_and_then_reads_the_same_on_fewer_connections(
+        self, rows: RowBench, session: SparkSession, expected: Mapping[str, str]
+    ) -> None:
+        at, table, asked = rows.watermark(), rows.keyed, list[int]()
+
+        def load(_: ThrottlePolicy) -> SourceLoad:
+            asked.append(9 if len(asked) == 1 else 1)  # the second group has to wait
+            return SourceLoad(asked[-1])
+
+        limits = ThrottlePolicy(connections=2, threads_running=1)
+        reader = throttled(rows.reader, Gate(load, limits, 60.0, "the test"), 2)
+        groups = list(reader.chunks(table, None, CHUNK_ROWS, at=at, ahead=8))
+        assert groups == list(rows.reader.chunks(table, None, CHUNK_ROWS, at=at, ahead=2))
+        assert 9 in asked
+        read = reader.rows(session, table, [chunk for group in groups for chunk in group], at=at)
+        assert read.rdd.getNumPartitions() <= 2
+        assert sorted(self._keys(read, table)) == sorted(expected)
+        by_key = reader.rows_of_keys(session, table, sorted(expected), at=at)
+        assert set(self._keys(by_key, table)) >= set(expected)
+        with reader.view(table, at=at) as view:
+            assert sum(leaf.n for leaf in view.leaves(HashLeaves(1, reader.key_hash), WHOLE).values()) == len(expected)
+        copies = list[int]()
+        reader.rows_at_exactly(session, rows.keyless, lambda frame: copies.append(frame.count()), at=at)
+        with rows.reader.view(rows.keyless, at=at) as view:
+            assert copies == [view.count()]
 
     def test_a_read_goes_on_after_a_key(self, rows: RowBench, session: SparkSession) -> None:
         at, table = rows.watermark(), rows.keyed

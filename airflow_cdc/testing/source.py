@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
@@ -12,10 +13,14 @@ import pytest
 from airflow_cdc.core.endpoint import CallLimits, DataEndpoint
 from airflow_cdc.core.errors import CdcError, PositionError, SourceError
 from airflow_cdc.core.kind import SourceKind
+from airflow_cdc.core.pipeline import ThrottlePolicy
+from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Availability, Position, Watermark
+from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.kinds import read_position
 
 VISIBLE_SECONDS = 30.0
+BUSY = 3
 
 
 class SourceBench(Protocol):
@@ -37,6 +42,10 @@ class SourceBench(Protocol):
 
     def purge(self) -> None:
         """Remove from the log everything written up to now; later writes stay."""
+        ...
+
+    def busy(self, statements: int) -> AbstractContextManager[None]:
+        """So many statements of others run as long as the block lasts. Only for a source that Spark can read."""
         ...
 
     def unreachable(self) -> DataEndpoint:
@@ -154,6 +163,27 @@ class SourceContract:
         source.check_same_server(watermark)
         with pytest.raises(SourceError):
             source.check_same_server(replace(watermark, server="00000000-0000-0000-0000-000000000001"))
+
+    # ---- load ---------------------------------------------------------------------------------------
+
+    @pytest.mark.usefixtures("recoverable")
+    def test_statements_of_others_are_its_load_and_a_primary_is_not_behind(
+        self, bench: SourceBench, source: Any
+    ) -> None:
+        limits = ThrottlePolicy(threads_running=1, replica_lag=1)
+        before = source.load(limits)
+        with bench.busy(BUSY):
+            during = source.load(limits)
+        assert during.running >= BUSY
+        poll_until(
+            lambda: source.load(limits).running <= during.running - BUSY or None, timeout=30, what="the load to end"
+        )
+        assert (before.lag_s, before.lag_unknown) == (None, "")
+
+    @pytest.mark.usefixtures("recoverable")
+    def test_only_what_is_limited_is_asked(self, source: Any) -> None:
+        assert source.load(ThrottlePolicy(connections=1)) == SourceLoad()
+        assert source.load(ThrottlePolicy(replica_lag=1)).running is None
 
     def test_what_is_not_offered_is_refused(self, bench: SourceBench, source: Any) -> None:
         """A client may offer a watermark before its kind names a reader: every plan is still refused."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -49,12 +49,18 @@ def values_outside_hash(raw: DataFrame, table: Table, from_read: FromRead) -> Da
     return raw.selectExpr("key_text", *(f"{from_read(table.column(name), f'x{n}')} AS x{n}" for n, name in names))
 
 
-def groups_ahead(next_end: Callable[[Key | None], Key | None], after: Key | None, chunks: int) -> Iterator[list[Chunk]]:
+def groups_ahead(
+    next_end: Callable[[Key | None], Key | None], after: Key | None, chunks: int, *, beside: bool = True
+) -> Generator[list[Chunk]]:
     """Groups of up to `chunks` chunks from the key `after` to the end of the table.
 
     `next_end` returns the key that ends the chunk after a key, None for the last chunk. It is called in a thread, one
-    group ahead, while Spark reads the previous group.
+    group ahead, while Spark reads the previous group; if not `beside`, when the group is asked for.
     """
+    while not beside:
+        yield (group := _group(next_end, after, chunks))
+        if (after := group[-1].hi) is None:
+            return
     with ThreadPoolExecutor(1) as pool:
         waiting: Future[list[Chunk]] | None = pool.submit(_group, next_end, after, chunks)
         while waiting is not None:

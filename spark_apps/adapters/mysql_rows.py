@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing
 from typing import TYPE_CHECKING, Any
 
@@ -38,12 +38,14 @@ class MySqlRows:
         self._last_init = ("", "")
         self._known = dict[str, TableSize]()
 
-    def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
+    def chunks(
+        self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int, beside: bool = True
+    ) -> Generator[list[Chunk]]:
         """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
         with closing(self._source.connect()) as connection:
             session = Session(connection, self._source.where)
             session.run(self._init(at), doing="check that this is the watermark's server")
-            yield from groups_ahead(lambda low: _chunk_end(session, table, low, rows), after, ahead)
+            yield from groups_ahead(lambda low: _chunk_end(session, table, low, rows), after, ahead, beside=beside)
 
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -71,10 +71,12 @@ class PostgresReader(PostgresLog):
         self._source = source
         self._known = dict[str, TableSize]()
 
-    def chunks(self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int) -> Iterator[list[Chunk]]:
+    def chunks(
+        self, table: Table, after: Key | None, rows: int, *, at: Watermark, ahead: int, beside: bool = True
+    ) -> Generator[list[Chunk]]:
         """See ports.RowReader. Boundaries are looked up one group ahead, while Spark reads the group before."""
         with read_only(self._source, at) as session:
-            yield from groups_ahead(lambda low: _chunk_end(session, table, low, rows), after, ahead)
+            yield from groups_ahead(lambda low: _chunk_end(session, table, low, rows), after, ahead, beside=beside)
 
     def rows(self, spark: SparkSession, table: Table, chunks: Sequence[Chunk], *, at: Watermark) -> DataFrame:
         """See ports.RowReader."""

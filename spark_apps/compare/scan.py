@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -36,7 +36,7 @@ from airflow_cdc.decisions.compare.verdict import (
 )
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
-from airflow_cdc.spark_apps.ports import RowReader, SourceView
+from airflow_cdc.spark_apps.ports import RowReader, SourceView, connection_limit
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -204,14 +204,14 @@ def compare_tables(
     return decided(reader, judgements, reach, watermark=watermark, now=now)
 
 
-def groups(subjects: Sequence[Subject], *, sharing: bool) -> Iterator[list[Subject]]:
-    """Subjects to compare at a time, on at most CONNECTIONS connections.
+def groups(subjects: Sequence[Subject], *, sharing: bool, connections: int = 0) -> Iterator[list[Subject]]:
+    """Subjects to compare at a time, with views on at most so many connections (0, or more: CONNECTIONS).
 
     A group waits once until the connector has committed past its views, which takes up to a minute where Connect commits
     as it does by default. So small tables are many to a group, if views are shared.
     """
     group: list[Subject] = []
-    free = room = CONNECTIONS * TOGETHER
+    free = room = min(connections or CONNECTIONS, CONNECTIONS) * TOGETHER
     for subject in subjects:
         takes = 1 if sharing and subject.small else TOGETHER
         if takes > free:
@@ -251,7 +251,9 @@ def compare_views(
     watermark: Watermark,
 ) -> tuple[list[Judgement], Reached]:
     """Compare every row in the views; uncertain keys then need further reads. Returns the position reached."""
-    with ThreadPoolExecutor(max(1, min(len(subjects), os.cpu_count() or 1))) as pool:
+    cores = os.cpu_count() or 1
+    at_a_time = min(len(subjects), cores, connection_limit(reader) or cores)
+    with ThreadPoolExecutor(max(1, at_a_time)) as pool:
         scans = list(pool.map(lambda pair: scan(reader, watermark, *pair), zip(subjects, views, strict=True)))
         now = reach()
         return list(pool.map(lambda scanned: judge(scanned, now), scans)), now
@@ -300,6 +302,8 @@ def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: Source
     with ThreadPoolExecutor(1) as beside:
         digesting = beside.submit(view.leaves, scheme, part)
         sink = subject.sink.leaves(table, scheme, part)
+        if connection_limit(reader):
+            wait([digesting])  # the columns outside the digest are read on another connection
         others = other_columns(reader, watermark, subject) if outside_hash(table) else frozenset()
         ours = digesting.result()
         totals = (0, 0) if part.whole else (view.count(), subject.sink.count())

@@ -14,6 +14,7 @@ from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import SINKS, SOURCES, TRANSPORTS, reads_of
+from airflow_cdc.spark_apps.driver.throttle import Gate, throttled
 from airflow_cdc.spark_apps.ports import (
     Bounds,
     DeadLetters,
@@ -25,6 +26,8 @@ from airflow_cdc.spark_apps.ports import (
     TopicReader,
 )
 
+# Reads are held back for this share of policy.max_duration: at its end the task's own limit ends Spark without a reason.
+HELD_BACK = 0.9
 # How many ranges of a schema-change topic a batch keeps.
 KEPT_RANGES = 8
 
@@ -61,11 +64,15 @@ def open_systems(run: Run) -> Systems:
     )
 
 
-def row_reader(run: Run) -> RowReader:
-    """The reader of the source's rows. Raises ConfigError if there is none for this kind of source."""
-    kind = run.pipeline.source.kind
-    reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(run.clients.source)
-    return reader
+def row_reader(run: Run, each: int | None = None) -> RowReader:
+    """The reader of the source's rows, as policy.throttle allows. Raises ConfigError if there is none for this source.
+
+    `each`: on how many connections a table is read at a time, if several tables are; by default on all that are allowed.
+    """
+    kind, source, policy = run.pipeline.source.kind, run.clients.source, run.pipeline.policy
+    reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(source)
+    gate = Gate(source.load, policy.throttle, HELD_BACK * policy.max_duration, run.where)
+    return throttled(reader, gate, each or policy.throttle.connections or None)
 
 
 def stage_writer(run: Run) -> StageWriter:

@@ -141,8 +141,8 @@ def session(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator
 class Pipe:
     """One seed's pipeline. `generation` rises when it is declared anew without the tables that the product refused.
 
-    `database`: one that another process has made for this pipeline; by default a new one. `unended`: the run that opened
-    a recovery and failed since; it has the pipeline's lease.
+    `database`: one that another process has made for this pipeline; by default a new one. `policy`: keys beside those of
+    a pipeline that nobody approves for. `unended`: the run that opened a recovery and failed since; it has the lease.
     """
 
     servers: Servers
@@ -152,6 +152,7 @@ class Pipe:
     generation: int = 0
     runs: int = 0
     database: str = ""
+    policy: Mapping[str, Any] = field(default_factory=dict)
     unended: str = ""
 
     def __post_init__(self) -> None:
@@ -174,7 +175,7 @@ class Pipe:
                 "transport": {"kind": "kafka", "conn_id": "k"},
                 "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": self.namespace, "writer": "cdc_apply"},
                 "spark": {"conn_id": "s"},
-                "policy": {"approval": "never", "max_deletes": "100%"},
+                "policy": {"approval": "never", "max_deletes": "100%", **self.policy},
             }
         )
 

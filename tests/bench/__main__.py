@@ -55,6 +55,7 @@ BENCHES = (
     Bench("in_flight", "in_flight.json", ("--events", "{events}")),
     Bench("many_tables", "many_tables.json", ("--tables", "{tables}")),
     Bench("large", "large.json", ("--rows", "{rows}", "--wide", "{wide}")),
+    Bench("source_load", "source_load.json"),
 )
 
 

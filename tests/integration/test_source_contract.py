@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import pytest
@@ -23,6 +24,7 @@ from airflow_cdc.testing import SourceBench, SourceContract
 from stack.mysql import MySqlServer
 from stack.postgres import PostgresServer, PostgresSettings
 from stack.process import wait_until
+from tests.integration.busy import busy_mysql, busy_postgres
 
 NOBODY_LISTENS = 9  # the discard port
 
@@ -57,6 +59,9 @@ class MySqlBench:
             return self.server.execute("SHOW BINARY LOGS")[0][0] == newest or None
 
         wait_until(gone, timeout=30, what=f"all before {newest} are purged")
+
+    def busy(self, statements: int) -> AbstractContextManager[None]:
+        return busy_mysql(self.server, statements)
 
     def unreachable(self) -> MySqlEndpoint:
         return replace(self.endpoint, port=NOBODY_LISTENS)
@@ -102,6 +107,9 @@ class PostgresBench:
         move = f"SELECT pg_replication_slot_advance('{self.slot}', pg_current_wal_lsn())"
         self.server.execute(move, dbname=self.database)
 
+    def busy(self, statements: int) -> AbstractContextManager[None]:
+        return busy_postgres(self.server, statements)
+
     def unreachable(self) -> PostgresEndpoint:
         return replace(self.endpoint, port=NOBODY_LISTENS)
 
@@ -131,6 +139,7 @@ class TestMySqlWithoutGtid(SourceContract):
 class TestMariaDb(SourceContract):
     @pytest.fixture
     def bench(self, mariadb_server: MySqlServer, databases: Callable[..., str]) -> SourceBench:
+        mariadb_server.execute(f"GRANT SLAVE MONITOR ON *.* TO '{mariadb_server.cdc.user}'@'%'")
         return MariaDbBench(mariadb_server, table_in(mariadb_server, databases), SOURCES["mariadb"])
 
 
@@ -144,7 +153,9 @@ class TestPostgres(SourceContract):
         server.execute(f"CREATE DATABASE {name}")
         server.execute("CREATE TABLE t (id SERIAL PRIMARY KEY, v TEXT)", dbname=name)
         server.execute(f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')", dbname=name)
+        server.execute("GRANT pg_read_all_stats TO cdc")
         yield PostgresBench(server, name, name)
+        server.execute("REVOKE pg_read_all_stats FROM cdc")
         server.execute(f"SELECT pg_drop_replication_slot('{name}')", dbname=name)
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
         ReplicaFacts,
         SourceFacts,
     )
+    from airflow_cdc.core.pipeline import ThrottlePolicy
     from airflow_cdc.core.position import Available, Position, Watermark
     from airflow_cdc.core.table import Table
+    from airflow_cdc.core.throttle import SourceLoad
     from airflow_cdc.core.xa import XaState
 
 
@@ -51,6 +53,10 @@ class Source(Client, Protocol):
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
         """The doctor's checks. `hold`: whether the policy asks for one. `unreadable`: why no recovery can read it."""
+        ...
+
+    def load(self, limits: ThrottlePolicy) -> SourceLoad:
+        """How busy the server is, as far as one of these limits is about it."""
         ...
 
     # ---- its log

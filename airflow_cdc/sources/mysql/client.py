@@ -12,30 +12,41 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Generic, Self, TypedDict, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from pymysql.connections import Connection
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
-from airflow_cdc.core.forecast import Forecast, Retention, forecast
+from airflow_cdc.core.forecast import Forecast, Retention
 from airflow_cdc.core.hold import HoldLimits
+from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks
 from airflow_cdc.sources.mysql.engine import engine_name, time_limit
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
-from airflow_cdc.sources.mysql.facts import BinlogFacts, BinlogFile, MySqlFacts, place_in_binlog
+from airflow_cdc.sources.mysql.facts import BinlogFacts, Common, MySqlFacts, place_in_binlog
+from airflow_cdc.sources.mysql.forecast import forecast
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
+from airflow_cdc.sources.mysql.load import read_load
 from airflow_cdc.sources.mysql.position import BinlogPosition, at_last_read, mysql_position
-from airflow_cdc.sources.mysql.probe import inspect_position, max_file_size, retention, seen_replicas, timed_files
+from airflow_cdc.sources.mysql.probe import (
+    inspect_position,
+    max_file_size,
+    required_retention,
+    retention,
+    seen_replicas,
+    timed_files,
+)
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.replica import MySqlReplication, start_of_file_after
 from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
@@ -70,23 +81,6 @@ FORECAST_FILES: Final = 8
 
 
 F = TypeVar("F", bound=BinlogFacts)
-
-
-class Common(TypedDict):
-    """The facts that are read in the same way from MySQL and MariaDB."""
-
-    server_uuid: str
-    server_id: int
-    version: str
-    gtid_mode: str | None
-    binlog_files: tuple[BinlogFile, ...]
-    current: BinlogPosition
-    log_bin: bool
-    binlog_format: str
-    row_image: str
-    log_filters: tuple[str, ...]
-    uptime_s: int
-    address: str
 
 
 class BinlogSource(Generic[F]):
@@ -223,18 +217,15 @@ class BinlogSource(Generic[F]):
         with self.session() as session:
             facts = self._facts(session)
             file, files = facts.needed_file(position), facts.binlog_files
-            kept_log = retention(session, self.endpoint, file, files)
+            kept_log = required_retention(session, self.endpoint, file, files)
             size = max_file_size(session)
-        if file not in {one.name for one in files}:
-            raise SourceError(f"{file} is not on the server", where=self.where, todo="Ask `diagnose` why.")
-        if kept_log is None:
-            raise SourceError(
-                "the server removes log files by their total size, so no time says how long one stays",
-                where=self.where,
-                todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
-            )
         timed = timed_files(self.endpoint, files, FORECAST_FILES)
         return forecast(kept_log, timed, in_newest_file=file == files[-1].name, max_size=size), kept_log
+
+    def load(self, limits: ThrottlePolicy) -> SourceLoad:
+        """See core.ports.Source."""
+        with self.session() as session:
+            return read_load(session, limits)
 
     def reserve_log(self, timeout: float) -> None:
         """Nothing to do: this server keeps its log for some time, no matter who reads it."""

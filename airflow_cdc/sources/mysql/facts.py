@@ -6,14 +6,15 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, TypedDict, cast, runtime_checkable
 
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.forecast import Margin, PurgeForecast, purge_forecast
+from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.observation import ReplicaFacts, SourceFacts
 from airflow_cdc.core.position import Available, Position
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.availability import availability
+from airflow_cdc.sources.mysql.forecast import purge_forecast
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 
@@ -24,6 +25,23 @@ class BinlogFile:
 
     name: str
     size: int
+
+
+class Common(TypedDict):
+    """The facts that are read in the same way from MySQL and MariaDB."""
+
+    server_uuid: str
+    server_id: int
+    version: str
+    gtid_mode: str | None
+    binlog_files: tuple[BinlogFile, ...]
+    current: BinlogPosition
+    log_bin: bool
+    binlog_format: str
+    row_image: str
+    log_filters: tuple[str, ...]
+    uptime_s: int
+    address: str
 
 
 class EventBoundary(StrEnum):

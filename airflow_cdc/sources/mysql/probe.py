@@ -17,9 +17,10 @@ import pymysql
 from pymysql.connections import Connection
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
-from airflow_cdc.core.forecast import LogFile, Retention
+from airflow_cdc.core.forecast import Retention
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
+from airflow_cdc.sources.mysql.forecast import LogFile
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
 
@@ -122,6 +123,19 @@ def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Seque
         closed = began(endpoint, names[names.index(file) + 1])  # a file is closed when the next one begins
     managed = managed_expire_seconds(session)
     return Retention(expire_seconds(session) if managed is None else managed, float(row["now"]), closed)
+
+
+def required_retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:
+    """As `retention`. Raises SourceError if no time says how long the file stays, and if it is gone."""
+    if file not in {one.name for one in files}:
+        raise SourceError(f"{file} is not on the server", where=session.where, todo="Ask `diagnose` why.")
+    if (rule := retention(session, endpoint, file, files)) is None:
+        raise SourceError(
+            "the server removes log files by their total size, so no time says how long one stays",
+            where=session.where,
+            todo="Watch the margin in bytes instead: the metric cdc.retention_left.",
+        )
+    return rule
 
 
 def managed_expire_seconds(session: Session) -> int | None:

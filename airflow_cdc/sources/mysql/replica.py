@@ -48,7 +48,7 @@ def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
     with source.session(read_timeout=LOOK_S) as session:
         settings = read_settings(session)
         executed, purged = executed_and_purged(session)
-        status = _replication(session)
+        status = replication_status(session)
         return MySqlReplicaFacts(
             conn_id=conn_id,
             server_uuid=read_identity(session).server_uuid,
@@ -184,9 +184,11 @@ def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Water
     return replace(now, position=replace(position, gtids=before))
 
 
-def _replication(session: Session) -> list[dict[str, Any]]:
-    new = session.version.can(Capability.SHOW_REPLICA_STATUS)
-    rows = session.rows("SHOW REPLICA STATUS" if new else "SHOW SLAVE STATUS", doing="read what it replicates")
+def replication_status(session: Session) -> list[dict[str, Any]]:
+    """A row for each channel by which the server replicates, names in small letters; none on a primary."""
+    version = session.version
+    new = "SHOW REPLICA STATUS" if version.can(Capability.SHOW_REPLICA_STATUS) else "SHOW SLAVE STATUS"
+    rows = session.rows("SHOW ALL SLAVES STATUS" if version.mariadb else new, doing="read what it replicates")
     return [{key.lower(): value for key, value in row.items()} for row in rows]
 
 

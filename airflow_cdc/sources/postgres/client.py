@@ -15,14 +15,17 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.forecast import Forecast, Retention
 from airflow_cdc.core.hold import HoldLimits
+from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.crash import leave_mark, read_counted_since, require_no_crash
 from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
 from airflow_cdc.sources.postgres.hold import SlotHolds
+from airflow_cdc.sources.postgres.load import read_load
 from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
 from airflow_cdc.sources.postgres.quoting import quote_ident
@@ -117,6 +120,11 @@ class PostgresSource:
         `hold`: ignored, since the slot is the hold. `unreadable`: why a recovery could not read the server.
         """
         return checks(self.facts_for(tables, None), subject, unreadable)
+
+    def load(self, limits: ThrottlePolicy) -> SourceLoad:
+        """See core.ports.Source. What others execute is shown to members of pg_read_all_stats only."""
+        with self.session() as session:
+            return read_load(session, limits)
 
     def position(self) -> Watermark:
         """The end of the log now: everything that any earlier read saw is at or before it. Not usable as W.

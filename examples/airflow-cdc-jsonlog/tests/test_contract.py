@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,9 @@ class Folder:
         (self.path / f"log.{int(self.newest.suffix[1:]) + 1:06}").touch()
         for file in old:
             file.unlink()
+
+    def busy(self, statements: int) -> AbstractContextManager[None]:
+        raise NotImplementedError("a folder has no statements, and Spark does not read it")
 
     def unreachable(self) -> JsonLogEndpoint:
         return JsonLogEndpoint(str(self.path / "nowhere"))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import CdcError, MissingPrivilegeError
+from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.decisions.compare.leaves import HashLeaves
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
@@ -79,3 +80,12 @@ def test_each_of_them_is_needed(
     assert {check.name: check.state for check in source.checks("shop", TABLES, hold=True)}["privileges"] != "ok"
     with pytest.raises(CdcError):
         act(source)
+
+
+def test_hidden_sessions_are_not_counted_as_idle(source: PostgresSource, server: PostgresServer) -> None:
+    """Who may not see what others execute is told what to grant, also where all of them are idle."""
+    with server.connect():
+        with pytest.raises(MissingPrivilegeError, match=r"sessions of other users are hidden.*GRANT pg_read_all_stats"):
+            source.load(ThrottlePolicy(threads_running=1))
+        server.execute(f"GRANT pg_read_all_stats TO {source.endpoint.user}")
+        assert source.load(ThrottlePolicy(threads_running=1)).running is not None

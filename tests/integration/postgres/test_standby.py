@@ -13,6 +13,7 @@ import stack
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
+from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.position import Availability
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
@@ -135,6 +136,21 @@ def test_a_slot_that_was_not_ready_yet_is_gone_with_the_primary(pair: Pair) -> N
     after = pair.source(pair.standby, "late")
     assert code(after, stored, read_from=name) == "SLOT_MISSING"
     assert after.availability(PgPosition(stored)).state is Availability.LOST
+
+
+def test_a_standby_tells_how_far_it_is_behind_and_a_primary_has_nothing_to_tell(pair: Pair) -> None:
+    """A primary that rests leaves its standby up to date, however long ago the last transaction was."""
+    limits = ThrottlePolicy(replica_lag=30)
+    first, second = pair.source(pair.primary, "shop"), pair.source(pair.standby, "shop")
+    assert (first.load(limits).lag_s, first.load(limits).lag_unknown) == (None, "")
+    pair.primary.execute(COMMIT)
+    wait_until(lambda: second.load(limits).lag_s == 0.0 or None, timeout=60, what="the standby to be up to date")
+    pair.standby.execute("SELECT pg_wal_replay_pause()")
+    pair.primary.execute(COMMIT)
+    behind = wait_until(lambda: second.load(limits).lag_s or None, timeout=60, what="the standby to be behind")
+    assert 0 < behind < 60
+    pair.standby.execute("SELECT pg_wal_replay_resume()")
+    wait_until(lambda: second.load(limits).lag_s == 0.0 or None, timeout=60, what="the standby to be up to date again")
 
 
 @pytest.mark.slow

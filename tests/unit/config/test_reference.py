@@ -8,7 +8,7 @@ import re
 import pytest
 
 from airflow_cdc.config import reference, settings
-from airflow_cdc.core.pipeline import AlertPolicy, BackfillSpec, HoldPolicy, Pipeline, Policy, SparkSpec
+from airflow_cdc.core.pipeline import AlertPolicy, BackfillSpec, HoldPolicy, Pipeline, Policy, SparkSpec, ThrottlePolicy
 from airflow_cdc.core.settings import declared
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.provider_info import get_provider_info
@@ -43,7 +43,8 @@ def test_an_example_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_key_of_the_registry_is_described() -> None:
     kinds = [wing[name] for wing in WINGS.values() for name in wing.built_in]
-    classes = [Pipeline, Policy, HoldPolicy, AlertPolicy, BackfillSpec, SparkSpec, *(kind.settings for kind in kinds)]
+    classes = [Pipeline, Policy, HoldPolicy, ThrottlePolicy, AlertPolicy, BackfillSpec, SparkSpec]
+    classes += [kind.settings for kind in kinds]
     keys = [key for cls in classes for key in declared(cls)]
     assert len(keys) > 30
     assert [key.name for key in keys if not key.key.description] == []

@@ -15,7 +15,7 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.forecast import Retention, forecast
+from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.core.observation import (
     ConnectorFacts,
@@ -36,6 +36,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.detour import standing_faults
 from airflow_cdc.sources.mysql.facts import EventAtPosition, EventBoundary, MySqlReplicaFacts
+from airflow_cdc.sources.mysql.forecast import forecast
 from airflow_cdc.sources.mysql.replica import MySqlReplication
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose

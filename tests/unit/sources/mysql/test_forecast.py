@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.forecast import LogFile, Retention, forecast, purge_forecast, snapshot_fits
+from airflow_cdc.core.forecast import Retention, snapshot_fits
+from airflow_cdc.sources.mysql.forecast import LogFile, forecast, purge_forecast
 
 DAY = 86400.0
 FILE = 1_000_000
