@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from demo import interference, peer
 from demo.show import Show, ended
+from demo.timing import span, taken
 from demo.world import NAMESPACE, PIPELINE, World, changes_between, writer
 from stack.airflow_client import AirflowClient
 from stack.errors import StackError
@@ -116,7 +116,8 @@ def recover(world: World, airflow: AirflowClient, show: Show) -> tuple[dict[str,
     mine = [report for report in reports if report["run_id"] == run_id]
     if not mine:
         raise StackError(f"the run {run_id} left no report below {world.folder / 'reports'}")
-    return mine[0] | {"tried_while_held": tried}, tasks
+    whole = asdict(taken(airflow.run("cdc_recovery", run_id), list(tasks.values())))
+    return mine[0] | {"tried_while_held": tried, "run": whole}, tasks
 
 
 def run(
@@ -171,7 +172,7 @@ def drain(world: World, airflow: AirflowClient, show: Show) -> tuple[list[TableC
 
 def writer_report(tasks: Tasks, counts: Path) -> dict[str, Any]:
     """Row changes the writer made during the recovery, and during each of its tasks, by its own count."""
-    spans = {name: _span(task) for name, task in tasks.items() if task.get("start_date") and task.get("end_date")}
+    spans = {name: span(task) for name, task in tasks.items() if task.get("start_date") and task.get("end_date")}
     begun, over = min(start for start, _ in spans.values()), max(stop for _, stop in spans.values())
     total = changes_between(counts, begun, over)
     return {
@@ -179,11 +180,6 @@ def writer_report(tasks: Tasks, counts: Path) -> dict[str, Any]:
         "per_second": round(total / max(1.0, over - begun), 1),
         "steps": {name: changes_between(counts, *span) for name, span in spans.items()},
     }
-
-
-def _span(task: Mapping[str, Any]) -> tuple[float, float]:
-    start, stop = (datetime.fromisoformat(str(task[key])).timestamp() for key in ("start_date", "end_date"))
-    return start, stop
 
 
 def conclude(
@@ -205,7 +201,7 @@ def conclude(
             for c in checks
         ],
     )
-    seconds = sum(step["seconds"] for step in report["steps"] if step["name"] != "hold_binlog")
+    seconds = report["run"]["seconds"]
     show.tables(
         "the same fault, two ways",
         ("way", "seconds", "ghost rows left"),

@@ -18,6 +18,7 @@ from stack import connections, jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
 from stack.errors import StackError, log_tail
+from stack.fetch import cache_dir
 from stack.mysql import MySqlServer
 from stack.process import end, spawn
 from stack.shop.dataset import CATALOG, SCHEMA, TABLES
@@ -93,7 +94,8 @@ class World:
             **self.connections(),
             "AIRFLOW__CDC__REGISTRY": str(self.write_registry()),
             "AIRFLOW__CDC__REPORT_DIR": str(self.folder / "reports"),
-            "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK | jvm.conf()),
+            "AIRFLOW__CDC__SPARK_CONF": json.dumps(SPARK | {"spark.driver.extraClassPath": jvm.class_path()}),
+            "AIRFLOW__CDC__CLASS_ARCHIVE": str(cache_dir() / "spark-classes"),
             "AIRFLOW__CDC__APPLY_SCHEDULE": "none",  # the story says when
             "AIRFLOW__CDC__NIGHTLY_SCHEDULE": "none",
         }

@@ -17,7 +17,8 @@ from airflow_cdc.flows.run import Facts, Run
 
 
 def pending(run: Run) -> Facts:
-    """What waits: `{"recovery": run id if it leaves no table to apply, "tables": [behind…], "dead_letters": to retry}`.
+    """What waits: `{"recovery": run id if it leaves no table to apply, "tables": [behind…], "events": how many wait in their
+    topics, "dead_letters": to retry}`.
 
     A table counts as behind unless its stamp proves that it is not: the apply itself judges anything odd.
     """
@@ -27,14 +28,17 @@ def pending(run: Run) -> Facts:
     topics, ddl = {table: capture.topic_of(table) for table in tables}, capture.ddl_topic
     states = run.clients.transport.gathered(capture.topics_about(tables))
     table_ids = run.clients.source.table_ids(topics)
+    stamps = {table: _stamp(run, table) for table in tables}
     behind = [
         table
         for table, topic in topics.items()
-        if not _all_caught_up(_stamp(run, table), control.required.of(table), states.get(topic), states.get(ddl or ""))
+        if not _all_caught_up(stamps[table], control.required.of(table), states.get(topic), states.get(ddl or ""))
         or _made_anew(run, table, table_ids.get(table))
     ]
     recovery = control.recovery.run_id if control.recovery is not None and not tables else None
-    return {"recovery": recovery, "tables": behind, "dead_letters": run.clients.sink.waiting_letters(run.pipeline.name)}
+    events = sum(events_left(stamps[table], states.get(topics[table])) for table in behind)
+    letters = run.clients.sink.waiting_letters(run.pipeline.name)
+    return {"recovery": recovery, "tables": behind, "events": events, "dead_letters": letters}
 
 
 @dataclass(slots=True)
@@ -88,6 +92,15 @@ def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool
     if stamp is None or state is None or stamp.epoch != epoch:
         return False
     return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)
+
+
+def events_left(stamp: Stamp | None, state: TopicState | None) -> int:
+    """How many events of the topic the stamp is not past; all of them without a stamp of this topic."""
+    if state is None:
+        return 0
+    applied = stamp.offsets.get(state.name) if stamp else None
+    done = applied.next if applied is not None else {}
+    return state.ahead + sum(max(0, end - done.get(part, begin)) for part, (begin, end) in state.partitions.items())
 
 
 def _made_anew(run: Run, table: str, table_id: str | None) -> bool:

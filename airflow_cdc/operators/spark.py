@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -34,6 +35,7 @@ from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.deadline import Deadline
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.operators.other_spark import OtherSpark, ask, check_ours
+from airflow_cdc.operators.quick_start import class_archive, compilers
 from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
@@ -112,18 +114,24 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
         master = self._preflight()
-        other = self._other_spark(pipeline, master)
+        other, given = self._other_spark(pipeline, master), self.conf
         with private_settings(self._payload(pipeline, context)) as path:
-            self._aim(path, master, other)
+            self._aim(path, master, other, self.rows_ahead(context, pipeline))
             self._name_jars(pipeline)
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
                 with metrics.timed_step(self.pipeline, self.task_id), deadline:
-                    super().execute(context)
+                    self._submit(context, None if other else settings.class_archive())
             except AirflowException as error:
                 raise self._too_long(pipeline) if deadline.passed else self._cause(path, error) from None
+            finally:
+                self.conf = given
             self.facts = spark_main.read_result(path)
         return self.facts
+
+    def _submit(self, context: Context, archives: Path | None) -> None:
+        with class_archive(archives, self.conf or {}, self._spark_binary or "spark-submit") as self.conf:
+            super().execute(context)
 
     def _too_long(self, pipeline: Pipeline) -> DeadlineError:
         seconds, limits = pipeline.policy.max_duration, pipeline.policy.throttle
@@ -151,6 +159,14 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             "report_env": for_driver(reports),
             "options": self.driver_options(context, pipeline),
         }
+
+    def rows_ahead(self, context: Context, pipeline: Pipeline) -> int | None:
+        """How many rows or events the driver has to read or compare; None if nobody knows."""
+        if self.app not in AHEAD:
+            return None
+        with suppress(CdcError):  # the driver will meet it, too, and say so
+            return AHEAD[self.app](open_run_of(context, pipeline, self.report_dir))
+        return None
 
     def run_id(self, context: Context) -> str:
         """The run's name in the pipeline's lease and ledger."""
@@ -220,7 +236,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             )
         return ask(pipeline.spark.python, where, sink.spark)
 
-    def _aim(self, path: Path, master: str, other: OtherSpark | None) -> None:
+    def _aim(self, path: Path, master: str, other: OtherSpark | None, rows: int | None) -> None:
         """Point spark-submit at the launcher and the file; nothing here is secret."""
         from airflow_cdc.spark_apps.driver.session import is_local, python_of
 
@@ -229,7 +245,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         self.conf = {
             "spark.redaction.regex": REDACTED,
             "spark.log.level": "WARN",
-            **_tuning(master),
+            **_tuning(master, rows),
             **settings.spark_conf(),
             **(self.conf or {}),
         }
@@ -284,9 +300,14 @@ class ApplyChangesOperator(CdcSparkOperator):
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
         options = asked_for(context, pipeline)
+        self.waiting: Facts = {}
         if not options.get("replay"):
-            self._wait_for_work(open_run_of(context, pipeline, self.report_dir), _stays(pipeline, options))
+            run = open_run_of(context, pipeline, self.report_dir)
+            self.waiting = self._wait_for_work(run, _stays(pipeline, options))
         return super().execute(context)
+
+    def rows_ahead(self, context: Context, pipeline: Pipeline) -> int | None:
+        return None if _stays(pipeline, asked_for(context, pipeline)) else self.waiting.get("events")
 
     def run_id(self, context: Context) -> str:
         """Differs from the id of a nightly run in the same minute: Airflow names both `scheduled__<minute>`, and
@@ -298,8 +319,8 @@ class ApplyChangesOperator(CdcSparkOperator):
         stays = _stays(pipeline, asked_for(context, pipeline))
         return {**super()._payload(pipeline, context), **({"task": this_process()} if stays else {})}
 
-    def _wait_for_work(self, run: Run, stays: bool) -> None:
-        """Return once there is something to apply; skip the task if there is not, at once or when the run's time is up."""
+    def _wait_for_work(self, run: Run, stays: bool) -> Facts:
+        """What there is to apply, once there is something; skip the task if there is not, at once or when the run's time is up."""
         from airflow_cdc.flows.backlog import Waiting
 
         waiting = Waiting(run, PATIENCE_S if stays else 0.0)
@@ -313,6 +334,7 @@ class ApplyChangesOperator(CdcSparkOperator):
         except DeadlineError as late:
             raise AirflowSkipException(late.last) from None
         self.log.info("to apply: %s", seen)
+        return dict(seen)
 
 
 def _stays(pipeline: Pipeline, options: Mapping[str, Any]) -> bool:
@@ -326,15 +348,29 @@ class MaintainOperator(CdcSparkOperator):
     app = "maintain"
 
 
-def _tuning(master: str) -> dict[str, str]:
-    """Settings for a driver that brings its own executors; a cluster has its own.
+def _staged_rows(run: Run) -> int:
+    from airflow_cdc.flows.recovery import current
+
+    return sum(stage.rows for stage in current(run).stages.values())
+
+
+# application → how many rows it has ahead, where that is known before it starts
+AHEAD: Mapping[str, Callable[[Run], int]] = {
+    "publish": lambda _run: 0,
+    "reset_offset": lambda _run: 0,
+    "verify": _staged_rows,
+}
+
+
+def _tuning(master: str, rows: int | None) -> dict[str, str]:
+    """Settings for a driver that brings its own executors, and has `rows` ahead (None: unknown); a cluster has its own.
 
     There a `spark.pyspark.python` is meant for the executors, and without the other setting it would move the driver, too.
     """
     from airflow_cdc.spark_apps.driver.session import LOCAL, is_local
 
     if is_local(master):
-        return {key: value for key, value in LOCAL.items() if key != "spark.master"}
+        return compilers({key: value for key, value in LOCAL.items() if key != "spark.master"}, rows)
     return {"spark.pyspark.driver.python": sys.executable}
 
 

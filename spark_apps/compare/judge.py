@@ -39,6 +39,7 @@ from airflow_cdc.spark_apps.compare.scan import (
     Scanned,
     Subject,
     leaf_groups,
+    row_hashes,
     rows_in,
     taken_out,
 )
@@ -243,14 +244,12 @@ def drill_keys(
     taken: Callable[[Iterable[int]], Callable[[str], bool]] = lambda _leaves: lambda _key: False,
 ) -> Drilled:
     """Read the rows of the leaves that differ between `source` and `sink` (digests without the keys `taken` out)."""
-    table, part, scheme = scanned.subject.table, scanned.subject.part, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     beyond: Counter[KeyVerdict] = Counter()
     unexplained: list[int] = []
     for group in leaf_groups(scanned, compare(source, sink).unequal):
         flies = taken(group)
-        ours = [row for row in scanned.view.hashes(scheme, group, part) if not flies(row[0])]
-        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group, part) if not flies(row[0])]
+        ours, theirs = ([row for row in rows if not flies(row[0])] for rows in row_hashes(scanned, group))
         diff = compare_rows(ours, theirs)
         for verdict in WRONG:
             differing: tuple[str, ...] = getattr(diff, _KINDS[verdict])
@@ -434,7 +433,6 @@ def _drill_images(
     scanned: Scanned, source: Mapping[int, Leaf], sink: Mapping[int, Leaf], flying: Collection[str]
 ) -> Drilled:
     """Row images whose copies differ; after MAX_IMAGES of them, the rows of further leaves are left unsettled."""
-    table, scheme = scanned.subject.table, scanned.scheme
     keys: dict[str, KeyVerdict] = {}
     unexplained: list[int] = []
     left = 0
@@ -442,8 +440,7 @@ def _drill_images(
         if len(keys) >= MAX_IMAGES:
             left += sum(max(side.get(leaf, NO_ROWS).n for side in (source, sink)) for leaf in group)
             continue
-        ours = [row for row in scanned.view.hashes(scheme, group, WHOLE) if row[1] not in flying]
-        theirs = [row for row in scanned.subject.sink.hashes(table, scheme, group) if row[1] not in flying]
+        ours, theirs = ([row for row in rows if row[1] not in flying] for rows in row_hashes(scanned, group))
         diff = compare_multisets((h for _, h in ours), (h for _, h in theirs))
         keys.update(dict.fromkeys(diff.keys, KeyVerdict.DIFFERENT))
         unexplained += _unexplained(scanned, group, frozenset(diff.keys), (source, ours), (sink, theirs))

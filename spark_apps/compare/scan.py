@@ -362,3 +362,12 @@ def leaf_groups(scanned: Scanned, leaves: Iterable[int]) -> Iterator[list[int]]:
         rows += size
     if group:
         yield group
+
+
+def row_hashes(scanned: Scanned, leaves: Sequence[int]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """(key text, hash) of every row in these leaves: the source's, read while Spark reads the sink's."""
+    subject, scheme, part = scanned.subject, scanned.scheme, scanned.subject.part
+    with ThreadPoolExecutor(1) as beside:
+        reading = beside.submit(scanned.view.hashes, scheme, leaves, part)
+        theirs = subject.sink.hashes(subject.table, scheme, leaves, part)
+        return list(reading.result()), theirs

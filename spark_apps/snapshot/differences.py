@@ -96,11 +96,13 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: Stage) 
     rows = tools.reader.rows_of_keys(session, table, keys, at=wanted.position)
     current = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
     current = current.localCheckpoint()
-    gone = asked_for.join(current.select(_KEY), _KEY, "left_anti")
-    left = _with_key(tools.writer.rows(session, stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
     after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
     upserts = current.select(key, fn.lit(False).alias("deleted"), after)
+    gone = asked_for.join(current.select(_KEY), _KEY, "left_anti").localCheckpoint()
+    if gone.isEmpty():  # to find their keys in the stage, all of it is read
+        return upserts
+    left = _with_key(tools.writer.rows(session, stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
     kind = upserts.schema["after"].dataType
     removals = left.select(key, fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
     return upserts.unionByName(removals.localCheckpoint())

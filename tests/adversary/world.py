@@ -142,7 +142,7 @@ class Pipe:
     """One seed's pipeline. `generation` rises when it is declared anew without the tables that the product refused.
 
     `database`: one that another process has made for this pipeline; by default a new one. `policy`: keys beside those of
-    a pipeline that nobody approves for.
+    a pipeline that nobody approves for. `unended`: the run that opened a recovery and failed since; it has the lease.
     """
 
     servers: Servers
@@ -153,6 +153,7 @@ class Pipe:
     runs: int = 0
     database: str = ""
     policy: Mapping[str, Any] = field(default_factory=dict)
+    unended: str = ""
 
     def __post_init__(self) -> None:
         if not self.database:
@@ -181,8 +182,11 @@ class Pipe:
     def run(self, **options: Any) -> Run:
         """A new run of the product over this pipeline."""
         self.runs += 1
+        return self._run(f"r{self.runs}", options)
+
+    def _run(self, run_id: str, options: Mapping[str, Any]) -> Run:
         folder = str(self.servers.folder / "reports")
-        return make_run(self.pipeline, self.servers.endpoints, f"r{self.runs}", folder, RunOptions.from_json(options))
+        return make_run(self.pipeline, self.servers.endpoints, run_id, folder, RunOptions.from_json(options))
 
     def connect(self) -> pymysql.connections.Connection[Any]:
         """A session on the source for the generator's statements."""
@@ -319,13 +323,12 @@ class Pipe:
         said |= {self.bare(name): f"{count} dead letters are unresolved" for name, count in refused.letters.items()}
         return said | dict.fromkeys(behind, BEHIND)
 
-    def recover(self, asked: str | None = None, *, again: bool = False) -> str:
+    def recover(self, asked: str | None = None) -> str:
         """A recovery as the DAG runs it; its verdict. Raises CdcError. "none" if there was nothing to do.
 
-        `again`: the same run once more from its first task, as a person who cleared its tasks would have it.
+        Where one has failed, that run goes again from its first task, as a person who cleared its tasks would have it.
         """
-        self.runs -= again
-        run = self.run(approved=True)
+        run = self._run(self.unended, {"approved": True}) if self.unended else self.run(approved=True)
         decision = decide.decide(run, asked)
         plan = decision["plan"]
         if plan["refused"]:
@@ -336,6 +339,7 @@ class Pipe:
             connector.restart(run)
             return "none"
         open_recovery(run, Decision.from_json(decision))
+        self.unended = run.run_id
         connector.stop(run)
         with held(run):
             watermark.fence_and_watermark(run)
@@ -346,6 +350,7 @@ class Pipe:
         publish.publish(run)
         close.close(run)
         close.report(run)
+        self.unended = ""
         return verdict
 
     def compare(self, *, dry: bool, tables: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
@@ -370,6 +375,7 @@ class Pipe:
     def renewed(self, without: Sequence[str]) -> Pipe:
         """The same database and connector, declared as a new pipeline without these tables."""
         self.generation += 1
+        self.unended = ""
         self.tables = [table for table in self.tables if table not in without]
         return self
 

@@ -1,7 +1,8 @@
 """What a large table costs: `python -m tests.bench.large --rows 2000000 --wide 100000`.
 
 On a real MySQL server, in one driver that is warm (the second recovery counts), with Java's own compiler settings:
-- the snapshot (step `recover`) against a raw dump: `SELECT *` over one connection whose bytes are read and thrown away;
+- the snapshot (step `recover`) against a raw dump: `SELECT *` over one connection whose bytes are read and thrown away
+  (beside it: the same rows read by Spark and written nowhere);
 - verify, with nothing in flight, against the slower side's bare digest query;
 - diff_repair against full_snapshot, each after 1 % of the keys, next to each other, changed unseen and the log was purged;
 - all steps with `--rows` rows against a tenth of them;
@@ -24,10 +25,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.chunk import Chunk
 from airflow_cdc.decisions.compare.leaves import IntegerLeaves, LeafScheme
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.sources.mysql import encoding
 from airflow_cdc.spark_apps.compare.digest import digest_sql
+from airflow_cdc.spark_apps.driver.systems import row_reader
 from stack import jvm
 from tests.adversary.oracle import compare
 from tests.adversary.world import Pipe, Servers, servers
@@ -114,9 +117,11 @@ def measured(running: Servers, kind: Kind, rows: int, small: Measured | None = N
         recovered(pipe, "full_snapshot", Measured(1, f"{what}, first: 1"))
         again = recovered(pipe, "full_snapshot", Measured(1, f"{what}: 1"))
         raw, digests = best(lambda: dumped(pipe, kind.name)), bare_digests(pipe, kind.name)
+        unwritten = best(lambda: read_only(pipe, kind.name, rows))
         changed_and_recovered(pipe, kind, rows, "diff_repair")  # as cold as the first snapshot was
         repair, full = (changed_and_recovered(pipe, kind, rows, way) for way in ("diff_repair", "full_snapshot"))
-        more: Mapping[str, object] = {"load": round(os.getloadavg()[0], 1), "steps": again.steps}
+        load = round(os.getloadavg()[0], 1)
+        more: Mapping[str, object] = {"load": load, "read and written nowhere": unwritten, "steps": again.steps}
         yield Ratio(
             f"snapshot of {what}, seconds, against a raw dump", again.steps["recover"], raw, kind.snapshot, more
         )
@@ -196,6 +201,17 @@ def dumped(pipe: Pipe, table: str) -> int:
         text = f"SELECT * FROM {table}".encode()
         connection._sock.sendall(struct.pack("<I", len(text) + 1) + b"\x03" + text)  # type: ignore[attr-defined]
         return _read_to_end(connection._sock)  # type: ignore[attr-defined]
+
+
+def read_only(pipe: Pipe, name: str, rows: int) -> None:
+    """Read all rows by Spark as a snapshot does, in as many tasks as run at once, and write them nowhere."""
+    run, spark = pipe.run(), pipe.servers.spark
+    (table,) = followed(run, [f"{pipe.database}.{name}"]).values()
+    at_once = spark.sparkContext.defaultParallelism
+    ends = [(rows * number // at_once,) for number in range(1, at_once)]
+    chunks = [Chunk(lo, hi) for lo, hi in zip([None, *ends], [*ends, None], strict=True)]
+    frame = row_reader(run).rows(spark, table, chunks, at=run.clients.source.position())
+    frame.write.format("noop").mode("overwrite").save()
 
 
 def _read_to_end(wire: socket.socket) -> int:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import random
 from decimal import Decimal
 from io import StringIO
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.errors import CdcError, RereadNeededError
+from airflow_cdc.core.errors import CdcError, ConnectorError, RereadNeededError
 from airflow_cdc.spark_apps import apply_changes
 from airflow_cdc.spark_apps.apply.reread import Reread
+from tests.adversary import world
 from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
 from tests.adversary.result import Result
 from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, pool_of, schema
-from tests.adversary.story import Story, fault_of, kind_of, mentions
+from tests.adversary.story import MATCH, Story, fault_of, kind_of, mentions
 from tests.adversary.world import BEHIND, Refusals
 
 
@@ -257,8 +259,45 @@ def test_a_connector_that_stopped_is_read_past_without_the_columns_that_are_refu
     assert (dropped, story.result.findings) == (["column c5 of adv.a"], [])
 
 
+def test_a_recovery_that_failed_is_the_run_that_goes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, nobody = list[str](), cast("Any", None)
+
+    def decided(run: str, _asked: str | None) -> dict[str, Any]:
+        asked.append(run)
+        return {"plan": {"refused": asked == ["r1"], "strategy": "full_snapshot", "reason": "a column"}}
+
+    def fails(_run: Any) -> None:
+        raise ConnectorError("it stopped")
+
+    monkeypatch.setattr(world.Pipe, "_run", lambda _pipe, run_id, _options: SimpleNamespace(run_id=run_id))
+    monkeypatch.setattr("tests.adversary.world.decide.decide", lambda run, asked: decided(run.run_id, asked))
+    monkeypatch.setattr(world, "open_recovery", lambda _run, _decision: None)
+    monkeypatch.setattr("tests.adversary.world.Decision.from_json", lambda _decision: None)
+    monkeypatch.setattr("tests.adversary.world.connector.stop", fails)
+    pipe = world.Pipe(nobody, "adv", ["a"], {}, database="adv")
+    for _ in range(3):
+        with pytest.raises(CdcError):
+            pipe.recover()
+    with pytest.raises(ConnectorError):
+        pipe.renewed(["b"]).recover()
+    assert asked == ["r1", "r2", "r2", "r3"], "a refused plan has opened nothing; a new pipeline has a lease of its own"
+
+
 def test_a_table_that_differed_is_compared_again_once_the_product_has_proven_it() -> None:
     pipe: Any = Said()
     story = Story(Generator(1), pipe, StringIO(), Result(1), failed={"a", "b"})
     story.equal_now("a")
     assert story.out_of_sight == {"b"}
+
+
+def test_a_damaged_table_that_a_check_calls_match_is_looked_at_and_not_taken_for_a_lie(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seed 568: rows were deleted from the sink, and then apply read the table again because of DDL."""
+    compared = list[str]()
+    pipe: Any = Said()
+    pipe.compare = lambda dry: {"a": (MATCH, ""), "b": (MATCH, ""), "c": ("MISMATCH", "ghosts: 1")}
+    monkeypatch.setattr(Story, "compare", lambda _story, _step, table: compared.append(table))
+    story = Story(Generator(1), pipe, StringIO(), Result(1), damaged={"a", "c"})
+    story.last_word()
+    assert (compared, story.result.findings) == (["a"], [])

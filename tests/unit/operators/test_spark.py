@@ -13,6 +13,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -30,15 +31,26 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.pipeline import ApplySpec
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows import backlog as pending
+from airflow_cdc.flows import recovery
 from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
 from airflow_cdc.operators.base import find_pipeline
 from airflow_cdc.operators.deadline import Deadline
+from airflow_cdc.operators.quick_start import QUICK
+from airflow_cdc.spark_apps.driver.session import LATE_COMPILER
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
+
+
+def raises(error: Exception) -> Any:
+    def call(*_: Any) -> None:
+        raise error
+
+    return call
 
 
 def operator(**kwargs: Any) -> spark.CdcSparkOperator:
@@ -68,6 +80,22 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
     rendered = json.dumps([getattr(task, name, None) for name in task.template_fields], default=str)
     for secret in SECRETS.values():
         assert secret not in f"{command}{submitted.env}{rendered}{vars(task)}"
+
+
+def test_a_driver_keeps_its_classes_where_a_folder_for_them_is_named(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = operator()
+    task.execute(context())
+    assert "Archive" not in str(submitted.command)
+    monkeypatch.setenv("AIRFLOW__CDC__CLASS_ARCHIVE", str(tmp_path / "classes"))
+    for _ in range(2):  # a sensor or a retry uses the operator again
+        task.execute(context())
+        (java,) = (word for word in submitted.command if "extraJavaOptions" in word)
+        assert java.count(f"-XX:ArchiveClassesAtExit={tmp_path}") == 1
+    monkeypatch.setenv("AIRFLOW__CDC__CLASS_ARCHIVE", str(tmp_path / "my classes"))
+    with pytest.raises(ConfigError, match="blank"):
+        task.execute(context())
 
 
 def test_packages_only_count_without_jars(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,6 +216,39 @@ def test_apply_is_not_taken_for_the_night_of_the_same_minute(submitted: Submitte
     assert names == {"manual__1", "apply__manual__1"}
 
 
+@pytest.mark.parametrize(("events", "quick"), [(500_000, True), (500_001, False)])
+def test_the_compiler_is_that_of_the_work_ahead(events: int, quick: bool, submitted: Submitted, step: Any) -> None:
+    step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "events": events, "dead_letters": 0})
+    task = spark.ApplyChangesOperator(task_id="t", pipeline="shop")
+    task.execute(context())
+    assert (QUICK in str(submitted.command)) is quick
+    assert (LATE_COMPILER in str(submitted.command)) is not quick
+    task.execute(context(replay=True))
+    assert LATE_COMPILER in str(submitted.command), "nobody knows how much a replay is"
+
+
+@pytest.mark.usefixtures("continuous")
+def test_a_driver_that_stays_is_not_for_short_work(submitted: Submitted, step: Any) -> None:
+    step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "events": 1, "dead_letters": 0})
+    spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
+    assert LATE_COMPILER in str(submitted.command)
+
+
+def test_verify_has_the_staged_rows_ahead_and_recover_nobody_knows_what(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rows, quick in ((1_000, True), (10_000_000, False)):
+        stages = {"shop.orders": StagedTable("recov_1_1", rows, 7)}
+        monkeypatch.setattr(recovery, "current", lambda _run, stages=stages: SimpleNamespace(stages=stages))
+        operator(app="verify").execute(context())
+        assert (QUICK in str(submitted.command)) is quick
+    operator(app="recover").execute(context())
+    assert LATE_COMPILER in str(submitted.command)
+    monkeypatch.setattr(recovery, "current", raises(SourceError("away")))
+    operator(app="verify").execute(context())
+    assert LATE_COMPILER in str(submitted.command), "the driver says what is wrong"
+
+
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})
 AT_END = {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 7})}
 
@@ -207,6 +268,20 @@ AT_END = {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 7})}
 )
 def test_only_a_stamp_at_the_very_end_means_nothing_to_do(stamp: Any, state: Any, caught_up: bool) -> None:
     assert pending.caught_up(stamp, 3, state) is caught_up
+
+
+@pytest.mark.parametrize(
+    ("stamp", "state", "left"),
+    [
+        (Stamp(3, None, AT_END), TOPIC, 0),
+        (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 4})}), TOPIC, 6 + 2),
+        (Stamp(3, None, {}), TOPIC, 12),
+        (None, replace(TOPIC, ahead=5), 17),
+        (None, None, 0),
+    ],
+)
+def test_events_wait_behind_the_stamp(stamp: Any, state: Any, left: int) -> None:
+    assert pending.events_left(stamp, state) == left
 
 
 def test_a_missing_spark_connection_does_not_mean_yarn(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:

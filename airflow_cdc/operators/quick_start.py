@@ -1,0 +1,78 @@
+"""Java options with which a driver costs less: the compiler that fits the work ahead, and an archive of Spark's classes.
+
+Most of what a short driver costs is the JVM reading and verifying the classes of Spark, and compiling code that runs a
+few times. With class data sharing (https://openjdk.org/jeps/350) one driver writes its classes to an archive when it
+ends, and later ones map that. The JVM checks that the archive was made of the same jars, and goes on without it if not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+log = logging.getLogger("airflow_cdc.quick_start")
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+CLASS_PATH = "spark.driver.extraClassPath"
+# The quick compiler alone: half the processor time of a driver with little to do, twice that of digesting millions of rows.
+# With it, the JVM would keep 48 MB for compiled code, and stop compiling for good once Spark has filled them.
+QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
+# up to so many rows or events, the work is over before the second compiler has paid
+QUICK_ROWS = 500_000
+# of the JVM itself, each in a word of its own
+_OWN = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare", "-XX:+AutoCreateSharedArchive")
+
+
+def compilers(conf: Mapping[str, str], rows: int | None) -> dict[str, str]:
+    """A local driver's own settings `conf`, with the quick compiler alone if `rows` (None: unknown) are few."""
+    if rows is None or rows > QUICK_ROWS:
+        return dict(conf)
+    kept = [word for word in conf.get(JAVA_OPTIONS, "").split() if not word.startswith("-XX:Tier")]
+    return {**conf, JAVA_OPTIONS: " ".join([*kept, QUICK])}
+
+
+@contextmanager
+def class_archive(folder: Path | None, conf: Mapping[str, str], spark_submit: str) -> Iterator[dict[str, str]]:
+    """The driver's settings `conf` with an archive of its classes in `folder`; as they are without a folder.
+
+    A driver that finds none writes one, which is kept if the block ends without an error. A folder that can't be
+    written to is logged: the archive only saves time.
+    """
+    options = conf.get(JAVA_OPTIONS, "")
+    if folder is None or any(word.startswith(_OWN) for word in options.split()) or not _made(folder):
+        yield dict(conf)
+        return
+    archive = folder / f"{_name(conf, spark_submit)}.jsa"
+    fresh = archive.with_suffix(f".{os.getpid()}.new")
+    own = f"-XX:SharedArchiveFile={archive}" if archive.exists() else f"-XX:ArchiveClassesAtExit={fresh}"
+    try:
+        # without the last option, the JVM prints a line for each class that it can't keep
+        yield {**conf, JAVA_OPTIONS: f"{options} {own} -Xlog:cds=off -Xlog:cds+dynamic=off".strip()}
+        if fresh.exists():
+            fresh.replace(archive)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _made(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        log.warning("there is no class archive: %s", error)
+        return False
+    return True
+
+
+def _name(conf: Mapping[str, str], spark_submit: str) -> str:
+    """A name for what the JVM checks: Java, Spark, and the class path. Another installation makes another archive."""
+    java = Path(os.environ.get("JAVA_HOME", ""), "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
+    files = [Path(java or "java"), Path(shutil.which(spark_submit) or spark_submit)]
+    known = [f"{file.resolve()} {file.stat().st_mtime_ns if file.exists() else 0}" for file in files]
+    return hashlib.sha256("\n".join([*known, pyspark.__version__, conf.get(CLASS_PATH, "")]).encode()).hexdigest()[:16]

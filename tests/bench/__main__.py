@@ -1,0 +1,108 @@
+"""Every bench, one after the other: `python -m tests.bench` (`make bench`), or some: `python -m tests.bench --only large,whole`.
+
+One that does not hold its goal, or fails, does not keep the others from running. At the end every row is printed with its
+ratio and goal, and where a goal is not reached, the decision that shows why. Ends with 1 if a bench failed, or a row holds
+neither its goal nor what that decision says was reached.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench.limits import limit_of
+from tests.bench.result import FOLDER
+
+CONSOLE = Console(width=160)
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A module of this package with its arguments, and the file that it writes; `{name}` are options of this command."""
+
+    module: str
+    result: str
+    arguments: tuple[str, ...] = ()
+
+    def run(self, options: Mapping[str, str]) -> tuple[int, list[dict[str, Any]]]:
+        """Its exit status, and the rows that it wrote."""
+        path, began = FOLDER / self.result.format(**options), time.time()
+        arguments = [word.format(**options) for word in self.arguments]
+        status = subprocess.run(
+            [sys.executable, "-m", f"tests.bench.{self.module}", *arguments], check=False
+        ).returncode
+        fresh = path.exists() and path.stat().st_mtime >= began
+        return status, rows_of(path, self.module) if fresh else []
+
+
+BENCHES = (
+    Bench("front_door", "front_door.json"),
+    Bench("watch", "watch.json"),
+    Bench("decode", "decode.json"),
+    Bench("apply_batch", "apply_batch.json"),
+    Bench("expectations", "expectations.json"),
+    Bench("freshness", "freshness.json", ("--minutes", "{minutes}")),
+    Bench("in_flight", "in_flight.json", ("--events", "{events}")),
+    Bench("many_tables", "many_tables.json", ("--tables", "{tables}")),
+    Bench("large", "large.json", ("--rows", "{rows}", "--wide", "{wide}")),
+    Bench("source_load", "source_load.json"),
+)
+
+
+def main() -> int:
+    """Run the benches; 0 if every row holds, or is a limit that a decision explains."""
+    asked = _arguments()
+    names = set(filter(None, asked.only.split(",")))
+    whole = [Bench("whole", f"whole-{rows}.json", ("--rows", rows)) for rows in asked.whole.split(",") if rows]
+    chosen = [bench for bench in (*BENCHES, *whole) if not names or bench.module in names]
+    table, good = Table("bench", "row", "ours", "against", "ratio", "goal", "holds"), True
+    for bench in chosen:
+        status, rows = bench.run(vars(asked))
+        for row in rows:
+            table.add_row(bench.module, *cells(row))
+        explained = bool(rows) and all(row.get("holds") or limit_of(row) for row in rows)
+        if not rows:
+            table.add_row(bench.module, f"no result, exit status {status}")
+        good = good and (status == 0 or explained)
+    CONSOLE.print(table)
+    return int(not good)
+
+
+def rows_of(path: Path, name: str) -> list[dict[str, Any]]:
+    """The rows in a bench's file; of one that compares with limits in seconds, one row without a ratio."""
+    content = json.loads(path.read_text())
+    found = content if isinstance(content, list) else [content]
+    return [row for row in found if isinstance(row, dict) and "ratio" in row] or [{"name": f"{name}: see {path}"}]
+
+
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """The row as it is printed."""
+    limit = limit_of(row)
+    holds = "yes" if row.get("holds") else f"no: {limit.decision}" if limit else "no" if "holds" in row else ""
+    return [*(str(row.get(key, "")) for key in ("name", "ours", "against", "ratio", "goal")), holds]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--only", default="", help="names of benches, separated by commas")
+    parser.add_argument("--minutes", default="15", help="how long freshness is watched")
+    parser.add_argument("--events", default="500000,5000000", help="events in flight")
+    parser.add_argument("--tables", default="100,2000", help="tables of the small pipeline and of the large one")
+    parser.add_argument("--rows", default="2000000", help="rows of the narrow table")
+    parser.add_argument("--wide", default="100000", help="rows of the wide table")
+    parser.add_argument("--whole", default="200000,2000000,10000000", help="rows of whole recoveries")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
