@@ -149,13 +149,13 @@ class RowReaderContract:
             asked.append(9 if len(asked) == 1 else 1)  # the second group has to wait
             return SourceLoad(asked[-1])
 
-        limits = ThrottlePolicy(connections=2, threads_running=1)
-        reader = throttled(rows.reader, Gate(load, limits, 60.0, "the test"), 2)
+        limits = ThrottlePolicy(connections=1, threads_running=1)
+        reader = throttled(rows.reader, Gate(load, limits, 60.0, "the test"), 1)
         groups = list(reader.chunks(table, None, CHUNK_ROWS, at=at, ahead=8))
-        assert groups == list(rows.reader.chunks(table, None, CHUNK_ROWS, at=at, ahead=2))
+        assert groups == list(rows.reader.chunks(table, None, CHUNK_ROWS, at=at, ahead=1))
         assert 9 in asked
         read = reader.rows(session, table, [chunk for group in groups for chunk in group], at=at)
-        assert read.rdd.getNumPartitions() <= 2
+        assert read.rdd.getNumPartitions() == 1
         assert sorted(self._keys(read, table)) == sorted(expected)
         by_key = reader.rows_of_keys(session, table, sorted(expected), at=at)
         assert set(self._keys(by_key, table)) >= set(expected)

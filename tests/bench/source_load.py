@@ -10,6 +10,7 @@ ends with 1 if a goal is not held.
 from __future__ import annotations
 
 import argparse
+import logging
 import multiprocessing
 import os
 import random
@@ -42,11 +43,13 @@ CLIENTS = 2
 POINTS = 10_000
 PAUSE_S = 0.002  # a client's own work between two statements
 IDLE_S = 8.0
+# as many tasks as a small cluster has, each of which reads on a connection of its own
+OPTIONS = {**large.OPTIONS, "spark.master": "local[8]"}
 # one reader, and room for the clients, the connector's reader of the log and the reader itself
 THROTTLE = {"connections": 1, "threads_running": CLIENTS + 4}
 WAYS: Mapping[str, Mapping[str, int]] = {"without limits": {}, "throttled": THROTTLE}
 STEPS = ("recover", "verify")
-# A statement shares the server with one reader and the machine with the one Spark task that it feeds: a third is left.
+# A statement shares the server with one reader and the machine with the one Spark task that it feeds: a third of it is left.
 GOAL = 3.0
 
 
@@ -99,7 +102,7 @@ def main() -> int:
     folder = FOLDER.absolute() / f"source-load-{int(time.time())}"
     folder.mkdir(parents=True, exist_ok=True)
     jvm.archive()
-    with servers(folder, asked.stack, large.OPTIONS) as running:
+    with servers(folder, asked.stack, OPTIONS) as running:
         rows = list(measured(running, asked.rows, asked.rounds))
     return write_all(rows, FOLDER / "source_load.json")
 
@@ -109,7 +112,7 @@ def measured(running: Servers, rows: int, rounds: int) -> Iterator[Ratio]:
     spans: dict[str, list[tuple[float, float]]] = {}
     with large.pipe_of(running, large.NARROW, rows) as pipe:
         recovered(pipe, "full_snapshot", Measured(1, "first: 1"))
-        with points(running.mysql) as login, clients(login) as timed:
+        with points(running.mysql) as login, clients(login) as timed, waits() as held_back:
             for _ in range(rounds):
                 for way in WAYS:
                     spans.setdefault("idle", []).append(idle())
@@ -118,15 +121,41 @@ def measured(running: Servers, rows: int, rounds: int) -> Iterator[Ratio]:
             answers = timed()
     latencies = {name: within(answers, some) for name, some in spans.items()}
     for step in STEPS:
-        yield ratio(step, latencies, {name: seconds(some) for name, some in spans.items()})
+        yield ratio(step, latencies, {name: seconds(some) for name, some in spans.items()}, len(held_back))
 
 
-def ratio(step: str, latencies: Mapping[str, Latencies], lasted: Mapping[str, float]) -> Ratio:
+class _Waits(logging.Handler):
+    """The throttle's lines about waits that ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See logging.Handler."""
+        if "goes on" in (line := record.getMessage()):
+            self.lines.append(line)
+
+
+@contextmanager
+def waits() -> Iterator[list[str]]:
+    """How often a read was held back."""
+    handler, log = _Waits(), logging.getLogger("airflow_cdc.throttle")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield handler.lines
+    finally:
+        log.removeHandler(handler)
+
+
+def ratio(step: str, latencies: Mapping[str, Latencies], lasted: Mapping[str, float], held_back: int) -> Ratio:
     """p95 of the throttled way against idle; the other way beside it."""
     ours, free, idle_ones = (latencies[name] for name in (f"{step}, throttled", f"{step}, without limits", "idle"))
     more: Mapping[str, object] = {
         "load": round(os.getloadavg()[0], 1),
         "throttle": dict(THROTTLE),
+        "waits of all throttled steps": held_back,
         "ratio without limits": round(free.at(95) / idle_ones.at(95), 3),
         "idle": idle_ones.to_json(),
         "throttled": {**ours.to_json(), "seconds": lasted[f"{step}, throttled"]},

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +30,6 @@ from stack.mysql import MySqlServer
 from stack.process import wait_until
 from tests.integration.busy import busy_mysql
 from tests.integration.followed import Followed
-from tests.integration.recovering import meanwhile
 from tests.integration.replicated import client
 from tests.integration.rig import Rig
 from tests.integration.test_detour import pair_servers  # noqa: F401 - a fixture
@@ -41,19 +40,25 @@ if TYPE_CHECKING:
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
-ROWS = 8_000
-CHUNK_ROWS = 2_000
+# so large that a statement is still sending while Spark reads it
+ROWS = 40_000
+CHUNK_ROWS = 10_000
 KEYED = ("t0", "t1", "t2", "t3")
-TABLES = {name: f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(200), j JSON)" for name in KEYED} | {
+TABLES = {name: f"CREATE TABLE {name} (id INT PRIMARY KEY, v VARCHAR(600), j JSON)" for name in KEYED} | {
     "bag": "CREATE TABLE bag (n INT, v VARCHAR(9))"
 }
 FILL = (
     "INSERT INTO {0} WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < {1})"
-    " SELECT i, CONCAT('row ', REPEAT(MD5(i), 4)), JSON_OBJECT('i', i) FROM n"
+    " SELECT i, CONCAT('row ', REPEAT(MD5(i), 16)), JSON_OBJECT('i', i) FROM n"
 )
-READING = (
-    "SELECT count(*) FROM information_schema.PROCESSLIST WHERE COMMAND <> 'Sleep' AND INFO LIKE '%`{0}`.`%'"
-    " AND USER = '{1}'"
+# the server's own record of every statement that read a table of the pipeline, with its begin and end
+RECORD = (
+    "UPDATE performance_schema.setup_consumers SET ENABLED = 'YES' WHERE NAME LIKE 'events_statements_%'",
+    "TRUNCATE performance_schema.events_statements_history_long",
+)
+RECORDED = (
+    "SELECT TIMER_START, TIMER_END FROM performance_schema.events_statements_history_long"
+    " WHERE SQL_TEXT LIKE 'SELECT%`{0}`.`%'"
 )
 
 
@@ -149,38 +154,34 @@ def test_a_source_that_stays_busy_ends_the_snapshot_which_then_goes_on_where_it_
 
 
 @contextmanager
-def counted(followed: Followed) -> Iterator[list[int]]:
-    """How many connections of the product were seen to read the tables, again and again."""
-    rig, seen = followed.rig, list[int]()
-    sql = READING.format(rig.schema, rig.server.cdc.user)
-
-    def look(stop: Event) -> None:
-        with rig.server.connect(autocommit=True) as connection, connection.cursor() as cursor:
-            while not stop.is_set():
-                cursor.execute(sql)
-                seen.append(int(cursor.fetchall()[0][0]))
-
-    with meanwhile(look):
-        yield seen
+def reads(followed: Followed) -> Iterator[list[int]]:
+    """How many connections read tables at the same time at the most, and how many statements did, known after the block."""
+    rig, figures = followed.rig, list[int]()
+    rig.server.execute(*RECORD)
+    yield figures
+    spans = [(int(begin), int(end)) for begin, end in rig.server.execute(RECORDED.format(rig.schema))]
+    changes = sorted([(begin, 1) for begin, _ in spans] + [(end, -1) for _, end in spans])
+    figures += [max(accumulate((change for _, change in changes), initial=0)), len(spans)]
 
 
 @pytest.mark.parametrize("most", [1, 0])
 def test_no_more_connections_read_than_are_allowed(followed: Followed, most: int) -> None:
     """0 is the counter-test: without a limit more are seen."""
     run = limited(followed, ThrottlePolicy(connections=most))
-    with counted(followed) as snapshot:
+    with reads(followed) as snapshot:
         assert recover(run, followed.rig.spark, {"chunk_rows": CHUNK_ROWS})["rows"] == len(KEYED) * ROWS + 2
     reset_offset.reset_offset(run)
     connector.resume(run)
-    with counted(followed) as comparison:
+    with reads(followed) as comparison:
         assert verify(run, followed.rig.spark)["verdict"] == "MATCH"
     publish(run)
     close(run)
-    highest = max(snapshot), max(comparison)
+    assert snapshot[1] > len(KEYED) * ROWS / CHUNK_ROWS
+    assert comparison[1] >= 2 * len(KEYED)
     if most:
-        assert highest == (most, most)
+        assert (snapshot[0], comparison[0]) == (most, most)
     else:
-        assert min(highest) > 1, "the test sees no two connections at a time"
+        assert min(snapshot[0], comparison[0]) > 1, "the test sees no two connections at a time"
 
 
 def test_a_replica_tells_how_far_it_is_behind_and_nothing_while_it_is_stopped(

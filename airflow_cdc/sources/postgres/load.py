@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import ThrottlePolicy
     from airflow_cdc.sources.postgres.session import Session
 
-# the state of other users' sessions is NULL without the right to see it
+# without the right to see them, sessions of other users, and the server's own, have neither a state nor a type
 _RUNNING: Final = """
-SELECT count(*) FILTER (WHERE state = 'active') AS running, count(*) FILTER (WHERE state IS NULL) AS hidden
-FROM pg_catalog.pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_catalog.pg_backend_pid()
+SELECT count(*) FILTER (WHERE state = 'active' AND backend_type = 'client backend') AS running,
+  count(*) FILTER (WHERE backend_type IS NULL) AS hidden
+FROM pg_catalog.pg_stat_activity WHERE pid <> pg_catalog.pg_backend_pid()
 """
 # A standby that has replayed all it has received is not behind, however long ago the primary last wrote; without a
 # receiver it does not know what it lacks.
@@ -41,7 +42,7 @@ def _running(session: Session) -> int:
     row = session.row(_RUNNING, doing="ask how busy the server is")
     if row["hidden"]:
         raise MissingPrivilegeError(
-            f"policy.throttle.threads_running is set, and {row['hidden']} sessions of other users are hidden",
+            "policy.throttle.threads_running is set, and what other users' sessions execute is hidden",
             where=session.where,
             todo="GRANT pg_read_all_stats to the user, or remove the limit.",
             privilege="pg_read_all_stats",

@@ -83,9 +83,10 @@ def test_each_of_them_is_needed(
 
 
 def test_hidden_sessions_are_not_counted_as_idle(source: PostgresSource, server: PostgresServer) -> None:
-    """Who may not see what others execute is told what to grant, also where all of them are idle."""
-    with server.connect():
-        with pytest.raises(MissingPrivilegeError, match=r"sessions of other users are hidden.*GRANT pg_read_all_stats"):
-            source.load(ThrottlePolicy(threads_running=1))
-        server.execute(f"GRANT pg_read_all_stats TO {source.endpoint.user}")
-        assert source.load(ThrottlePolicy(threads_running=1)).running is not None
+    """Who may not see what others execute is told what to grant."""
+    with pytest.raises(
+        MissingPrivilegeError, match=r"other users' sessions execute is hidden.*GRANT pg_read_all_stats"
+    ):
+        source.load(ThrottlePolicy(threads_running=1))
+    server.execute(f"GRANT pg_read_all_stats TO {source.endpoint.user}")
+    assert source.load(ThrottlePolicy(threads_running=1)).running is not None
