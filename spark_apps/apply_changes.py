@@ -47,7 +47,8 @@ from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
 from airflow_cdc.spark_apps.driver.task import is_waited_for
-from airflow_cdc.spark_apps.ports import CommitsFew, ReadsFew, RowReader, SmallCommit
+from airflow_cdc.spark_apps.ports import ReadsFew, RowReader
+from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

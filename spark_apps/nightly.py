@@ -31,6 +31,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
 from airflow_cdc.spark_apps.compare.results import check_expectations, make_report
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
 from airflow_cdc.spark_apps.compare.tail import touched_leaves
@@ -41,7 +42,6 @@ from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
 from airflow_cdc.spark_apps.verify import (
     apply_context,
     compare_passes,
-    letter_caveats,
 )
 
 if TYPE_CHECKING:
@@ -201,8 +201,8 @@ def _compare(night: NightRun, stage: Stage, table: Table, plan: NightPlan) -> tu
     return _compare(night, stage, table, again)
 
 
-def _caveats(run: Run, outcome: Outcome) -> tuple[str, ...]:
-    return letter_caveats(run, outcome, {})
+def _caveats(run: Run) -> CaveatsOf:
+    return letter_caveats(run, {})
 
 
 def _topic_state(job: Job, table: Table) -> TopicState | None:

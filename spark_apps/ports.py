@@ -11,7 +11,6 @@ from airflow_cdc.core.ports import Stage, TopicRecord
 if TYPE_CHECKING:
     from datetime import datetime
 
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.coverage import Covered
@@ -167,15 +166,6 @@ class RowReader(SourceLog, Protocol):
 
 
 @runtime_checkable
-class ReadsFewRows(Protocol):
-    """A RowReader that can read a small table without Spark."""
-
-    def few_rows(self, table: Table, *, at: Watermark, most_rows: int, most_bytes: int) -> pa.Table | None:
-        """All rows in sink types; they may be newer than `at`. None if they are more than that, or only Spark can read them."""
-        ...
-
-
-@runtime_checkable
 class LimitsConnections(Protocol):
     """A RowReader that tables are read with on a limited number of connections."""
 
@@ -299,39 +289,6 @@ class ReadsFew(Protocol):
         ...
 
 
-class SmallCommit(Protocol):
-    """A table of the sink as it was when it was opened, to be changed by one commit without Spark and without a stage."""
-
-    def stamped(self, mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
-        """As StageWriter.stamped."""
-        ...
-
-    def definition(self, fingerprint: str | None) -> Table | None:
-        """As StageWriter.definition."""
-        ...
-
-    def takes(self, table: Table) -> bool:
-        """Whether the table has this definition's columns, and is laid out so that it can be written like this."""
-        ...
-
-    def write(self, table: Table, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> int | None:
-        """Delete what is under `keys` and add `rows`, visible to readers at once. Returns the new version.
-
-        None if only StageWriter.changes can write them; nothing was written then. Raises StaleHeadError if the table
-        has changed since it was opened.
-        """
-        ...
-
-
-@runtime_checkable
-class CommitsFew(Protocol):
-    """A StageWriter whose tables can be changed by a small commit of their own."""
-
-    def open_table(self, identifier: tuple[str, str]) -> SmallCommit:
-        """The table as it is now."""
-        ...
-
-
 class StageWriter(Protocol):
     """A sink, for Spark. Every write is one commit with a `summary`, which states the table's progress."""
 
@@ -362,7 +319,10 @@ class StageWriter(Protocol):
         ...
 
     def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
-        """Give the stage exactly these (name, Spark SQL type) columns of the definition; returns whether any changed."""
+        """Give the stage exactly these (name, Spark SQL type) columns of the definition, and note it on the stage.
+
+        Returns whether any column changed.
+        """
         ...
 
     def note_definition(self, stage: Stage, table: Table) -> None:
@@ -424,15 +384,6 @@ class StageWriter(Protocol):
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """How many rows a version has; None if that is not cheap to find out."""
-        ...
-
-
-@runtime_checkable
-class HoldsFew(Protocol):
-    """A StageWriter whose small stages can be read into memory without Spark."""
-
-    def few(self, stage: Stage, version: int, *, most_rows: int, most_bytes: int) -> pa.Table | None:
-        """All rows of that version; None if they are more than that, or if that is not known."""
         ...
 
 

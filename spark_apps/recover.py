@@ -17,16 +17,17 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.decisions.throttle import lanes
 from airflow_cdc.flows.capture import followed
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.side_by_side import for_each
 from airflow_cdc.spark_apps.compare.at_rest import TableItself
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.driver.session import sibling
 from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
 from airflow_cdc.spark_apps.ports import SharesTables, StageWriter
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
@@ -78,7 +79,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
         check_shared(run, spark, writer, tables)
     at_once = spark.sparkContext.defaultParallelism
     chunks = {name: {"chunk_rows": size.chunk_rows(at_once), **(settings or {})} for name, size in sizes.items()}
-    readings = [prepare(run, writer, task, table, chunks[table.full_name], before=stages) for table in tables]
+    readings = for_each(lambda one: prepare(run, writer, task, one, chunks[one.full_name], before=stages), tables)
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, parallel.tables, differences=task.strategy in COMPARING)
@@ -149,11 +150,13 @@ def prepare(
     fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
     earlier = find_earlier(lake, before.get(name, ()), fresh, task.epoch)
     label = next_label(before.get(name, ()), task.epoch)
-    stage = lake.stage(namespace, name, label, from_stage=earlier[0] if earlier else None)
+    noted = {DEFINITION: dump_definition(table)}
+    stage = lake.stage(namespace, name, label, earlier[0] if earlier else None, noted)
     ledger = earlier[1] if earlier else fresh
-    if not ledger.complete and not shared and writer.define(stage, table, columns):
+    if ledger.complete or shared:
+        writer.note_definition(stage, table)
+    elif writer.define(stage, table, columns):
         log.info("%s: the stage now has the source's columns", table.full_name)
-    writer.note_definition(stage, table)
     if ledger.rows or ledger.complete:
         log.info("%s: %s rows of an earlier try under the same watermark are kept", table.full_name, ledger.rows)
     sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}
@@ -240,12 +243,16 @@ def _read_all(
     ordered = [by_name[name] for name in reading_order(rows)]
     heads = {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}
     keyed = [reading for reading in ordered if not reading.table.keyless]
-    with ThreadPoolExecutor(at_a_time) as pool:
+    if not keyed:
+        return heads
+    with (
+        tools.for_many(keyed[0].watermark) as ready,
+        ThreadPoolExecutor(at_a_time) as pool,
+    ):
 
         def read(reading: Reading[Stage]) -> int:
-            own = Tools(sibling(tools.spark), tools.reader, tools.writer)
             fresh = not (reading.ledger.rows or reading.ledger.complete)
-            head = read_differences(own, reading, progress) if differences and fresh else None
-            return head or read_table(own, reading, progress)
+            head = read_differences(ready.beside(), reading, progress) if differences and fresh else None
+            return head or read_table(ready, reading, progress)
 
         return heads | dict(zip((r.table.full_name for r in keyed), pool.map(read, keyed), strict=True))

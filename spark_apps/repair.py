@@ -311,7 +311,7 @@ def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
     """Catch the stage up and compare it. Dead letters raise no doubt here: their rows are compared like all others."""
     task = job.task(stage, table, part)
     with explained(SinkError, "compare the table", where=job.run.where, todo="Main was not changed; run it again."):
-        (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda _run, _outcome: ())
+        (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda _run: lambda _outcome: ())
     return outcome
 
 

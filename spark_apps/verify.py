@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -33,6 +33,7 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.side_by_side import for_each
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
@@ -40,6 +41,7 @@ from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, SuiteResult
 from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.judge import judge
+from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
 from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa, xa_open
 from airflow_cdc.spark_apps.compare.results import check_expectations, make_report, summary
 from airflow_cdc.spark_apps.compare.scan import (
@@ -191,19 +193,24 @@ def load_task(run: Run) -> Task:
         )
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     names = {table: run.pipeline.sink_table(table) for table in tables}
-    labels = defaultdict(list)
+    known = defaultdict[str, dict[str, Stage]](dict)
     for stage in lake.stages(namespace, *names.values()) if names else ():
-        labels[stage.table].append(stage.label)
-    opened = {t: _own_stage(lake, namespace, name, stages[t].label, labels[name]) for t, name in names.items()}
+        known[stage.table][stage.label] = stage
+
+    def own(table: str) -> Stage:
+        return _own_stage(lake, namespace, names[table], stages[table].label, known[names[table]])
+
+    opened = dict(zip(names, for_each(own, tuple(names)), strict=True))
     taken = watermark_of(recovery, run)
     return Task(recovery.epoch, taken, opened, captured(run, tables), open_systems(run))
 
 
-def _own_stage(lake: Sink, namespace: str, table: str, filled: str, labels: Sequence[str]) -> Stage:
-    """The stage `<filled>_v<try>`, with a try number that none of the table's stages (`labels`) has."""
-    tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", label) for label in labels)
+def _own_stage(lake: Sink, namespace: str, table: str, filled: str, known: Mapping[str, Stage]) -> Stage:
+    """The stage `<filled>_v<try>`, with a try number that none of the table's stages (`known`, by label) has."""
+    tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", label) for label in known)
     number = 1 + max((int(match[1]) for match in tries if match), default=0)
-    return lake.stage(namespace, table, f"{filled}_v{number}", from_stage=lake.open_stage(namespace, table, filled))
+    source = known.get(filled) or lake.open_stage(namespace, table, filled)
+    return lake.stage(namespace, table, f"{filled}_v{number}", from_stage=source)
 
 
 def compare_passes(
@@ -211,21 +218,24 @@ def compare_passes(
     spark: SparkSession,
     task: Task,
     options: Mapping[str, Any],
-    caveats: Callable[[Run, Outcome], tuple[str, ...]],
+    caveats: Callable[[Run], CaveatsOf],
     *,
     put_right: PutRight = lambda _tables: (),
 ) -> list[Outcome]:
     """Compare; the tables that are not MATCH catch up and are compared once more before that is reported.
 
-    `caveats` returns the reasons why a table cannot be MATCH whatever its rows are. Options: `passes`, and
+    `caveats`, called after each pass, returns the reasons why a table cannot be MATCH whatever its rows are. Options: `passes`, and
     `reach_seconds`: how long the connector may stand still while we wait for it (default: the policy's `standstill`).
     """
     timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
     outcomes, left = dict[str, Outcome](), list(task.definitions)
     for number in range(1, int(options.get("passes", PASSES)) + 1):
-        for outcome in _compared(run, spark, task.of(left), timeout, put_right):
+        compared = _compared(run, spark, task.of(left), timeout, put_right)
+        for outcome in compared:
             wait_for_xa(run, outcome)
-            outcome.add_caveats(*caveats(run, outcome))
+        caveats_of = caveats(run)
+        for outcome in compared:
+            outcome.add_caveats(*caveats_of(outcome))
             log.info("pass %d: %s", number, summary(outcome))
             outcomes[outcome.subject.table.full_name] = outcome
         left = [name for name in left if outcomes[name].verdict is not Verdict.MATCH]
@@ -412,28 +422,22 @@ class LettersAgain:
             self.right |= {letter.place for letter in replay(context, target, start, mine, task.systems.reader)}
         return task.definitions.keys()
 
-    def caveats(self, run: Run, outcome: Outcome) -> tuple[str, ...]:
-        """Events of the table that were never applied and whose rows were not read again since."""
-        found = letter_caveats(run, outcome, self.since, self.right)
-        name = outcome.subject.table.full_name
-        came = [letter for letter in self._letters() if letter.table == name and letter.place not in self.tried]
-        return (*found, KEEP_COMING.format(count=len(came))) if came and self.tried else found
+    def caveats(self, run: Run) -> CaveatsOf:
+        """Events of a table that were never applied and whose rows were not read again since."""
+        found, came = letter_caveats(run, self.since, self.right), Counter[str]()
+        if self.tried:
+            came.update(letter.table for letter in self._letters() if letter.place not in self.tried)
+
+        def caveats_of(outcome: Outcome) -> tuple[str, ...]:
+            count = came[outcome.subject.table.full_name]
+            return (*found(outcome), *((KEEP_COMING.format(count=count),) if count else ()))
+
+        return caveats_of
 
     def _letters(self) -> list[DeadLetter]:
         keyed = {name for name, table in self.task.definitions.items() if not table.keyless}
         found = self.run.clients.sink.unresolved_letters(self.run.pipeline.name)
         return [letter for letter in found if letter.table in keyed and not is_before(letter.place, self.since)]
-
-
-def letter_caveats(run: Run, outcome: Outcome, since: Fence, right: Collection[Place] = ()) -> tuple[str, ...]:
-    """Events of the table that were never applied, as caveats, except those before `since`.
-
-    The rows of those at `right` were read again.
-    """
-    name = outcome.subject.table.full_name
-    letters = run.clients.sink.unresolved_letters(run.pipeline.name, name)
-    left = [letter for letter in letters if not is_before(letter.place, since) and letter.place not in right]
-    return (f"{len(left)} records are in the dead-letter table, the first for {left[0].reason}",) if left else ()
 
 
 def keep(

@@ -130,10 +130,11 @@ class Control:
                 failure = str(error)
                 return None
             before = self._read(stored)
-            wanted = None if token in before[WRITES] else change(public(before))
-            if wanted is None or copy(wanted) == public(before):
+            wanted = None if token in before[WRITES] else change(copy(public(before)))
+            plain = None if wanted is None else copy(wanted)
+            if plain is None or plain == public(before):
                 return before
-            after = written(wanted, before, token)
+            after = written(plain, before, token)
             try:
                 self._store.swap(self.pipeline, stored.version if stored else None, dump(after))
             except (StaleHeadError, UnknownStateError) as error:  # the next attempt reads whether it landed

@@ -81,6 +81,7 @@ def read_before(ledger: Document) -> float | None:
 
 
 def written(wanted: Document, before: Document, token: str) -> Document:
+    """The document to write; `wanted` is plain JSON."""
     open_ = (wanted.get("recovery") or {}).get("run_id")
     newest: dict[str, list[str]] = {}
     for run, entry in wanted["ledger"].items():
@@ -89,15 +90,19 @@ def written(wanted: Document, before: Document, token: str) -> Document:
         newest.setdefault(_kind(entry), []).append(run)
     runs_kept = {run for runs in newest.values() for run in runs[-KEEP_RUNS:]} | {open_}
     ledger = {run: entry for run, entry in wanted["ledger"].items() if run in runs_kept or run.startswith(LASTING)}
-    return {**copy(wanted), "ledger": copy(ledger), WRITES: [*before[WRITES], token][-KEEP_WRITES:]}
+    return {**wanted, "ledger": ledger, WRITES: [*before[WRITES], token][-KEEP_WRITES:]}
 
 
 def public(document: Document) -> Document:
-    return copy({key: value for key, value in document.items() if key not in _OWN})
+    """The document as callers see it; its parts are those of `document`."""
+    return {key: value for key, value in document.items() if key not in _OWN}
 
 
 def copy(document: Document) -> Document:
-    """The document after a round trip through JSON, so that it equals what a later read returns."""
+    """The document after a round trip through JSON, so that it equals what a later read returns.
+
+    With hundreds of tables that takes as long as a commit, and a write makes no copy that it can do without.
+    """
     copied: Document = json.loads(json.dumps(document))
     return copied
 

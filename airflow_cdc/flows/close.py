@@ -16,6 +16,7 @@ from airflow_cdc.flows import connector
 from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
+from airflow_cdc.flows.side_by_side import for_each
 from airflow_cdc.kinds import read_position
 from airflow_cdc.names import IN_ADVANCE, REPORT_PAGE
 from airflow_cdc.reports.page import render_html
@@ -163,6 +164,5 @@ def drop_stages(run: Run, tables: Sequence[str]) -> None:
     lake, namespace = run.clients.sink, run.pipeline.sink.namespace
     if not tables:
         return
-    for stage in lake.stages(namespace, *map(run.pipeline.sink_table, tables)):
-        if stage.label.startswith("recov_"):
-            lake.drop_stage(stage)
+    stages = lake.stages(namespace, *map(run.pipeline.sink_table, tables))
+    for_each(lake.drop_stage, [stage for stage in stages if stage.label.startswith("recov_")])

@@ -10,6 +10,7 @@ from airflow_cdc.decisions.compare.repair import NEVER
 from airflow_cdc.decisions.removal import Removal, refusals
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.side_by_side import for_each
 
 
 @step("publish", leased=True)
@@ -64,19 +65,23 @@ def _proven(run: Run, recovery: OpenRecovery) -> Facts:
 
 
 def _publish_all(run: Run, recovery: OpenRecovery, tables: Sequence[str]) -> dict[str, int]:
-    """Publish the tables one after the other; returns table → snapshot, including tables published before.
+    """Publish the tables, some at a time; returns table → snapshot, including tables published before.
 
     The recovery is updated whenever their number has doubled. One update per table would write its document as often as
     it has tables, which takes hours for 2,000. The next try finds tables on main that the recovery does not list yet.
     """
-    published, noted = dict(recovery.published), 0
-    for table in tables:
-        published[table] = _publish_one(run, recovery, table)
-        if len(published) >= 2 * noted:
-            change(run, lambda now: now.published_as(published))
-            noted = len(published)
-    if len(published) != noted:
-        change(run, lambda now: now.published_as(published))
+    published, left = dict(recovery.published), list(tables)
+
+    def one(table: str) -> int:
+        return _publish_one(run, recovery, table)
+
+    def noted(now: OpenRecovery) -> OpenRecovery:
+        return now.published_as(published)
+
+    while left:
+        some, left = left[: len(published) or 1], left[len(published) or 1 :]
+        published |= dict(zip(some, for_each(one, some), strict=True))
+        change(run, noted)
     return published
 
 

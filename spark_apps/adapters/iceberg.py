@@ -39,7 +39,7 @@ class IcebergWriter:
         return stamp_and_summary(self._lake.table(*identifier).metadata, mirror)
 
     def open_table(self, identifier: tuple[str, str]) -> IcebergSmallCommit:
-        """See ports.CommitsFew."""
+        """See ports_few.CommitsFew."""
         return IcebergSmallCommit(self._lake, identifier, self._lake.table(*identifier))
 
     def stamp(self, stage: Stage) -> Stamp | None:
@@ -62,8 +62,9 @@ class IcebergWriter:
 
     def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """See ports.StageWriter."""
-        changed = iceberg_schema.fit_columns(self._lake, stage, columns)
-        self.note_definition(stage, table)
+        staged = self._lake.table(*stage.identifier)
+        changed = iceberg_schema.fit_read(self._lake, staged, stage, columns)
+        iceberg_schema.set_definition(self._lake, stage, table, staged)
         return changed
 
     def note_definition(self, stage: Stage, table: Table) -> None:
@@ -133,12 +134,15 @@ class IcebergWriter:
         return self._lake.head(*stage.identifier) or stage.base_head
 
     def few(self, stage: Stage, version: int, *, most_rows: int, most_bytes: int) -> pa.Table | None:
-        """See ports.HoldsFew."""
-        metadata = self._lake.table(*stage.identifier).metadata
-        rows, size = row_count(metadata, version), summary_of(snapshot_at(metadata, version)).get("total-files-size")
+        """See ports_few.HoldsFew."""
+        staged = self._lake.table(*stage.identifier)
+        rows, size = (
+            row_count(staged.metadata, version),
+            summary_of(snapshot_at(staged.metadata, version)).get("total-files-size"),
+        )
         if rows is None or size is None or rows > most_rows or int(size) > most_bytes:
             return None
-        return self._lake.read_arrow(*stage.identifier, snapshot_id=version)
+        return staged.scan(snapshot_id=version).to_arrow()
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """See ports.StageWriter."""

@@ -49,7 +49,12 @@ def fit_columns(lake: Lake, stage: Stage, columns: Sequence[tuple[str, str]]) ->
 
     Raises SinkError if the table is partitioned or sorted by a column that would be dropped.
     """
-    before = lake.table(*stage.identifier).metadata.current_schema_id
+    return fit_read(lake, lake.table(*stage.identifier), stage, columns)
+
+
+def fit_read(lake: Lake, staged: IcebergTable, stage: Stage, columns: Sequence[tuple[str, str]]) -> bool:
+    """As fit_columns, with the stage as it was read just now; it is afterwards as the commit left it."""
+    before = staged.metadata.current_schema_id
 
     def build(table: IcebergTable) -> Change | None:
         fields = fitted_fields(table.schema(), columns, itertools.count(table.metadata.last_column_id + 1))
@@ -64,8 +69,9 @@ def fit_columns(lake: Lake, stage: Stage, columns: Sequence[tuple[str, str]]) ->
         )
         return Change(requirements, (make(AddSchemaUpdate, schema_=schema), make(SetCurrentSchemaUpdate, schema_id=-1)))
 
-    after = commit(lake.catalog, stage.identifier, build, what="the source's columns").metadata
-    return after.current_schema_id != before
+    after = commit(lake.catalog, stage.identifier, build, what="the source's columns", first=staged)
+    staged.metadata, staged.metadata_location = after.metadata, after.metadata_location
+    return after.metadata.current_schema_id != before
 
 
 def misfits(schema: Schema, columns: Sequence[tuple[str, str]]) -> tuple[str, ...]:
@@ -79,8 +85,11 @@ def misfits(schema: Schema, columns: Sequence[tuple[str, str]]) -> tuple[str, ..
     return (*absent, *more, *others, *(() if ordered else (f"their order is not {', '.join(names)}",)))
 
 
-def set_definition(lake: Lake, stage: Stage, table: Table) -> None:
-    """Store on the stage the source definition that its rows are written with; later DDL is judged against it."""
+def set_definition(lake: Lake, stage: Stage, table: Table, staged: IcebergTable | None = None) -> None:
+    """Store on the stage the source definition that its rows are written with; later DDL is judged against it.
+
+    `staged`: the stage as it was read just now.
+    """
     text = dump_definition(table)
 
     def build(staged: IcebergTable) -> Change | None:
@@ -89,7 +98,7 @@ def set_definition(lake: Lake, stage: Stage, table: Table) -> None:
         same = AssertTableUUID(uuid=staged.metadata.table_uuid)
         return Change((same,), (SetPropertiesUpdate(updates={DEFINITION: text}),))
 
-    commit(lake.catalog, stage.identifier, build, what="the source's definition")
+    commit(lake.catalog, stage.identifier, build, what="the source's definition", first=staged)
 
 
 def fitted_fields(current: Schema, columns: Sequence[tuple[str, str]], ids: Iterator[int]) -> tuple[NestedField, ...]:

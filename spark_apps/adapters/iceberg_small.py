@@ -1,4 +1,4 @@
-"""An Iceberg table that is changed by one small commit, without Spark and without a stage; see ports.SmallCommit."""
+"""An Iceberg table that is changed by one small commit, without Spark and without a stage; see ports_few.SmallCommit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition, stored_definition
 from airflow_cdc.sinks.iceberg import row_delta
-from airflow_cdc.sinks.iceberg.snapshots import head_of, stamp_and_summary
+from airflow_cdc.sinks.iceberg.snapshots import (
+    empty_snapshot,
+    head_of,
+    row_count,
+    stamp_and_summary,
+    takes_empty_commit,
+)
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fitted_fields
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -24,27 +30,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class IcebergSmallCommit:
-    """The table as `read`; see ports.SmallCommit."""
+    """The table as `read`; see ports_few.SmallCommit."""
 
     lake: Lake
     identifier: tuple[str, str]
     read: LakeTable
 
     def stamped(self, mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
-        """See ports.SmallCommit."""
+        """See ports_few.SmallCommit."""
         return stamp_and_summary(self.read.metadata, mirror)
 
     def definition(self, fingerprint: str | None) -> Table | None:
-        """See ports.SmallCommit."""
+        """See ports_few.SmallCommit."""
         return stored_definition(self.read.properties, fingerprint)
 
+    @property
+    def version(self) -> int | None:
+        """See ports_few.SmallCommit."""
+        return head_of(self.read.metadata)
+
+    @property
+    def rows(self) -> int | None:
+        """See ports_few.SmallCommit."""
+        return row_count(self.read.metadata, head_of(self.read.metadata))
+
     def takes(self, table: Table) -> bool:
-        """See ports.SmallCommit."""
+        """See ports_few.SmallCommit."""
+        return row_delta.takes(self.read) and self._fits(table)
+
+    def _fits(self, table: Table) -> bool:
+        """Whether the table has exactly the definition's columns."""
         schema, columns = self.read.schema(), [(column.name, sink_type(column)) for column in table.mirrored]
-        return row_delta.takes(self.read) and fitted_fields(schema, columns, itertools.count(1)) == schema.fields
+        return fitted_fields(schema, columns, itertools.count(1)) == schema.fields
 
     def write(self, table: Table, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> int | None:
-        """See ports.SmallCommit."""
+        """See ports_few.SmallCommit."""
         delta = row_delta.RowDelta(keys, rows, summary, {DEFINITION: dump_definition(table)})
         after = delta.write(self.lake.catalog, self.identifier, self.read)
         return None if after is None else head_of(after.metadata)
+
+    def nothing(self, table: Table, summary: Mapping[str, str]) -> int | None:
+        """See ports_few.SmallCommit."""
+        if not self._fits(table) or not takes_empty_commit(self.read):
+            return None
+        snapshot = empty_snapshot(self.read, summary)
+        row_delta.committed(
+            self.lake.catalog, self.identifier, self.read, snapshot, {DEFINITION: dump_definition(table)}
+        )
+        return snapshot.snapshot_id

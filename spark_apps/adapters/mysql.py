@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.table import Table
@@ -10,13 +11,10 @@ from airflow_cdc.decisions.compare.leaves import KeyHash
 from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.position import MySqlPosition, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
-from airflow_cdc.spark_apps.adapters.mysql_few import read_few
+from airflow_cdc.spark_apps.adapters.mysql_few import FewRows
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
-from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.position import JsonObject, Watermark
     from airflow_cdc.decisions.apply.ddl import Ddl
@@ -47,11 +45,11 @@ class MySqlReader(MySqlRows, MySqlLog):
     key_hash = KeyHash.CRC32
     exact_views = False
 
-    def few_rows(self, table: Table, *, at: Watermark, most_rows: int, most_bytes: int) -> pa.Table | None:
-        """See ports.ReadsFewRows."""
-        with self._source.session(read_timeout=VIEW_SECONDS) as session:
-            session.run(self._init(at), doing="check that this is the watermark's server")
-            return read_few(session, table, most_rows=most_rows, most_bytes=most_bytes)
+    @contextmanager
+    def few_rows(self, *, at: Watermark) -> Iterator[FewRows]:
+        """See ports_few.ReadsFewRows."""
+        with closing(FewRows(self._source, lambda: self._init(at))) as few:
+            yield few
 
     def defaults(self, tables: Sequence[Table]) -> Mapping[str, Defaults]:
         """See ports.RowReader."""

@@ -9,29 +9,72 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pymysql
 from pymysql.cursors import SSCursor
 
+from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.types import Bits, Bytes, Date, Decimal, Float, Instant, Integer, Json, LocalDateTime, Text, Time
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.quoting import quote_table
+from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS
 from airflow_cdc.spark_apps.driver.functions import json_canonical
 from airflow_cdc.spark_apps.types import arrow_type, sink_type
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
     from airflow_cdc.core.types import LogicalType
-    from airflow_cdc.sources.mysql.session import Session
+    from airflow_cdc.sources.mysql.client import BinlogSource
 
 log = logging.getLogger("airflow_cdc.snapshot")
 
 _NUMBERS: Final = (int, decimal.Decimal)
 Convert = Callable[[Any], object]
+
+
+class FewRows:
+    """Small tables of a server, as ports_few.FewRowsReader: a connection costs more than the rows of one.
+
+    `init`: the statement with which a connection proves its server (INV 9). It is run before each table, so a connection
+    that was lost meanwhile, or that leads elsewhere now, is no longer used.
+    """
+
+    def __init__(self, source: BinlogSource[Any], init: Callable[[], str]) -> None:
+        self._source, self._init = source, init
+        self._mine = threading.local()
+        self._opened: list[Session] = []
+
+    def __call__(self, table: Table, *, most_rows: int, most_bytes: int) -> pa.Table | None:
+        """See ports_few.FewRowsReader."""
+        return read_few(self._proven(), table, most_rows=most_rows, most_bytes=most_bytes)
+
+    def close(self) -> None:
+        """End the connections of all threads."""
+        for session in self._opened:
+            session.close()
+
+    def _proven(self) -> Session:
+        """This thread's connection."""
+        kept: Session | None = getattr(self._mine, "session", None)
+        if kept is not None:
+            with suppress(SourceError):  # a new one says why
+                return self._prove(kept)
+            kept.close()
+        connection = self._source.connect(read_timeout=VIEW_SECONDS)
+        self._mine.session = Session(connection, self._source.where)
+        self._opened.append(self._mine.session)
+        return self._prove(self._mine.session)
+
+    def _prove(self, session: Session) -> Session:
+        session.run(self._init(), doing="check that this is the watermark's server")
+        return session
 
 
 def read_few(session: Session, table: Table, *, most_rows: int, most_bytes: int) -> pa.Table | None:

@@ -40,7 +40,16 @@ from airflow_cdc.decisions.apply.start import (
 from airflow_cdc.spark_apps.apply import changes, counts, schema_values
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadFew, ReadRanges, SourceLog, StageWriter
+from airflow_cdc.spark_apps.ports import (
+    DeadLetters,
+    EventDecoder,
+    ReadDdl,
+    ReadFew,
+    ReadRanges,
+    SourceLog,
+    StageWriter,
+)
+from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -195,12 +204,18 @@ def apply_table(
 ) -> Result:
     """Apply one table's batch to its stage in one commit."""
     began = time.monotonic()
-    start = find_start(ctx, target, upto)
+    writer, place = ctx.writer, target.stage.identifier
+    opened = writer.open_table(place) if isinstance(writer, CommitsFew) else None
+    stamped = opened.stamped(target.stamp) if opened else writer.stamped(place, target.stamp)
+    start = start_from(ctx, target.table, *stamped, upto)
     if start.current and not always_stamp and target.table_id in {None, start.applied.table_id}:
-        return _result(ctx, target, start, counts.Counts(), began)
-    start = judged(ctx, start, target.table_id, ctx.writer.definition(target.stage, start.fingerprint))
+        return result_of(start, counts.Counts(), opened.version if opened else writer.version(target.stage), began)
+    known = start.fingerprint
+    definition = opened.definition(known) if opened else writer.definition(target.stage, known)
+    start = judged(ctx, start, target.table_id, definition)
     if start.empty:
-        return _result(ctx, target, start, counts.Counts(), began, **_apply_nothing(ctx, target, start))
+        version, columns = _apply_nothing(ctx, target, start, opened)
+        return result_of(start, counts.Counts(), version, began, **columns)
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.unproven:
         check_same_topic(start, _earlier(ctx, session, start))
@@ -224,13 +239,24 @@ def judged(ctx: ApplyContext, start: Start, table_id: str | None, stored: Table 
     )
 
 
-def _apply_nothing(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start) -> Result:
-    """A batch without events: the columns as they are now, and the stamp. Not worth a session of its own."""
+def _apply_nothing(
+    ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, opened: SmallCommit | None
+) -> tuple[int, Result]:
+    """A batch without events: the columns as they are now, and the stamp. Not worth a session of its own.
+
+    Returns the version, and what changed in the columns.
+    """
     check_made_anew(start, 0)
+    unchanged, summary = SchemaChange(), start.summary(start.applied)
+    # where no change is known because no definition is, the columns alone decide
+    kept = start.change is None or start.change == unchanged
+    if opened is not None and kept and (version := opened.nothing(start.table, summary)):
+        return version, _columns(unchanged)
     fit = ctx.writer.fit(ctx.spark, target.stage, start, target.defaults)
-    schema_values.check_never_null(ctx.writer.rows(ctx.spark, target.stage), start.table, fit)
-    ctx.writer.nothing(ctx.spark, target.stage, start.summary(start.applied))
-    return _columns(fit)
+    if fit.never_null:
+        schema_values.check_never_null(ctx.writer.rows(ctx.spark, target.stage), start.table, fit)
+    ctx.writer.nothing(ctx.spark, target.stage, summary)
+    return ctx.writer.version(target.stage), _columns(fit)
 
 
 def _columns(fit: SchemaChange) -> Result:
@@ -427,23 +453,23 @@ def _result(
     ctx: ApplyContext,
     target: ApplyTarget[Stage],
     start: Start,
-    counted: counts.Counts | None = None,
-    began: float = 0.0,
+    counted: counts.Counts,
+    began: float,
     **extra: Any,
 ) -> Result:
     """The batch's result, after checking that the stage's head carries the stamp this batch ends with."""
-    known, skipped = counted or counts.Counts(), extra.pop("skipped", False)
+    skipped = extra.pop("skipped", False)
     stamp = ctx.writer.stamp(target.stage)
     read = TopicOffsets.after(start.topic_id, start.ranges)
     stamped = None if stamp is None else stamp.offsets.get(start.topic)
-    if not skipped and not start.empty and (stamped is None or stamped.next != read.next):
+    if not skipped and (stamped is None or stamped.next != read.next):
         written = None if stamped is None else stamped.to_json()
         raise SinkError(
             f"the commit does not carry its stamp: {json.dumps(written)} instead of {json.dumps(read.to_json())}",
             where=f"table {start.table.full_name}",
             todo="Nothing was published; run the job again.",
         )
-    return result_of(start, known, ctx.writer.version(target.stage), began, **extra)
+    return result_of(start, counted, ctx.writer.version(target.stage), began, **extra)
 
 
 def result_of(start: Start, counted: counts.Counts, version: int | None, began: float, **extra: Any) -> Result:

@@ -25,7 +25,8 @@ from airflow_cdc.spark_apps.apply.counts import Counts, read_change
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, RAW_ARROW, TOMBSTONE, UPDATE
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
-from airflow_cdc.spark_apps.ports import DecodesFew, SmallCommit
+from airflow_cdc.spark_apps.ports import DecodesFew
+from airflow_cdc.spark_apps.ports_few import SmallCommit
 from airflow_cdc.spark_apps.types import arrow_type, sink_type
 
 if TYPE_CHECKING:

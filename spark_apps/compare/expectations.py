@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -91,7 +91,7 @@ class Expected:
 class Pinned:
     """A snapshot and what it must hold; `small`: reads its rows into memory if they are few."""
 
-    frame: DataFrame
+    frame: Callable[[], DataFrame]
     expected: Expected
     small: FewRows | None = None
 

@@ -6,9 +6,12 @@ engine's SQL shares code with.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -28,13 +31,13 @@ from airflow_cdc.core.types import (
     Time,
     Uuid,
 )
-from airflow_cdc.decisions.compare.canonical import hashed, key_text, row_hash
-from airflow_cdc.decisions.compare.leaves import Leaf, add_leaves, leaf_of, row_leaf
+from airflow_cdc.decisions.compare.canonical import SEPARATOR, hashed, in_key, text_of
+from airflow_cdc.decisions.compare.leaves import IntegerLeaves, leaf_at, leaf_of, leaf_of_hashes
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.table import Table
+    from airflow_cdc.core.table import Column, Table
     from airflow_cdc.core.types import LogicalType
-    from airflow_cdc.decisions.compare.leaves import LeafScheme
+    from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -71,24 +74,75 @@ _EXACT: Final[tuple[type[LogicalType], ...]] = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the rows of a table were: their schema, their number, and how many are NULL in each column."""
+
+    schema: pa.Schema
+    rows: int
+    nulls: Mapping[str, int]
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Counted:
+        """Count the rows."""
+        return cls(rows.schema, rows.num_rows, {name: rows[name].null_count for name in rows.column_names})
+
+
+@dataclass(slots=True)
+class Counting:
+    """Reads the rows of a pinned version, and remembers their counts: what asks for these alone reads nothing again."""
+
+    read: FewRows
+    counted: Counted | None = None
+
+    def __call__(self) -> pa.Table | None:
+        """All rows, if they are few."""
+        rows = self.read()
+        self.counted = None if rows is None else Counted.of(rows)
+        return rows
+
+
 def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] | None:
     """The digest of every leaf; None if it is left to Spark, which also says what is wrong with the rows."""
     if not all(isinstance(column.value_type, _EXACT) for column in (*hashed(table), *table.key_columns)):
         return None
-    digests = dict[int, Leaf]()
-    names = [column.name for column in table.mirrored if column in hashed(table) or column in table.key_columns]
     try:
         rows = read()
-        if rows is None:
-            return None
-        for row in rows.select(names).to_pylist():
-            values = {name: _plain(value) for name, value in row.items()}
-            leaf, digest = leaf_of(table, scheme, key_text(table, values)), row_leaf(row_hash(table, values))
-            digests[leaf] = add_leaves(digests.get(leaf, Leaf(0, 0, 0)), digest)
+        return None if rows is None else _digests(table, scheme, rows)
     except UNREADABLE as error:
         log.info("%s: digested by Spark: %r", table.full_name, error)
         return None
-    return digests
+
+
+def _digests(table: Table, scheme: LeafScheme, rows: pa.Table) -> dict[int, Leaf]:
+    """Column by column: to look a column's type up for each of its values takes longer than to write them."""
+    hashes = [hashlib.sha256(text).hexdigest() for text in _texts(rows, hashed(table))]
+    leaves = defaultdict[int, list[str]](list)
+    for leaf, h in zip(_leaf_numbers(table, scheme, rows, hashes), hashes, strict=True):
+        leaves[leaf].append(h)
+    return {leaf: leaf_of_hashes(own) for leaf, own in leaves.items()}
+
+
+def _leaf_numbers(table: Table, scheme: LeafScheme, rows: pa.Table, hashes: Sequence[str]) -> Iterable[int]:
+    """The leaf of each row."""
+    if isinstance(scheme, IntegerLeaves):
+        return (leaf_at(scheme.width, int(number)) for number in rows[scheme.column].to_pylist())
+    if table.keyless:
+        return (leaf_of(table, scheme, h) for h in hashes)
+    keys = _texts(rows, table.key_columns, in_key)
+    return (leaf_of(table, scheme, text.decode()) for text in keys)
+
+
+def _texts(
+    rows: pa.Table, columns: Sequence[Column], as_written: Callable[[LogicalType], LogicalType] = lambda kind: kind
+) -> Iterable[bytes]:
+    """The text of each row over these columns."""
+    texts = []
+    for column in columns:
+        write, values = text_of(as_written(column.value_type)), rows[column.name].to_pylist()
+        plain = map(_plain, values) if isinstance(column.value_type, Float | Geometry) else values
+        texts.append([write(value) for value in plain])
+    return map(SEPARATOR.join, zip(*texts, strict=True))
 
 
 def _plain(value: Any) -> object:

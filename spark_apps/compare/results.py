@@ -27,9 +27,7 @@ def summary(outcome: Outcome) -> str:
 def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, SuiteResult]:
     """Great Expectations over the compared snapshots; Data Docs go to `folder` (a path or URL)."""
     checks = [
-        Pinned(sink.frame(), Expected.of(outcome), sink.small)
-        for outcome in outcomes
-        for sink in [outcome.subject.sink]
+        Pinned(sink.frame, Expected.of(outcome), sink.small) for outcome in outcomes for sink in [outcome.subject.sink]
     ]
     if "://" not in folder:
         return {result.name: result for result in run_suites(checks, Path(folder))}

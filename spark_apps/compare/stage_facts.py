@@ -8,19 +8,21 @@ many tables costs more, not less: 16 tables with 100,000 rows each took 7.1 to 7
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import functions as fn
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -29,10 +31,11 @@ log = logging.getLogger("airflow_cdc.verify")
 class Asked:
     """What to count in one table: NULLs in `not_null`, and rows that share their `key` with another (empty: none).
 
-    `small`: reads its rows into memory if they are few.
+    `frame`: its rows for Spark, which to make costs more than to count few rows. `small`: reads them into memory if they
+    are few.
     """
 
-    frame: DataFrame
+    frame: Callable[[], DataFrame]
     not_null: tuple[str, ...]
     key: tuple[str, ...] = ()
     small: few.FewRows | None = None
@@ -62,18 +65,19 @@ def count_facts(tables: Sequence[Asked]) -> list[StageFacts]:
 def _in_memory(asked: Asked) -> StageFacts | None:
     """The facts of a small table; None if they are left to Spark."""
     try:
+        known = asked.small.counted if isinstance(asked.small, few.Counting) and not asked.key else None
+        if known is not None:
+            return _known(asked, known)
         rows = asked.small and asked.small()
-        if rows is None:
-            return None
-        nulls = {name: _arrow_nulls(rows, name) for name in asked.not_null}
-        return StageFacts(rows.num_rows, _types(asked.frame), nulls, _arrow_repeated(rows, asked.key))
+        return None if rows is None else _known(asked, few.Counted.of(rows), _arrow_repeated(rows, asked.key))
     except few.UNREADABLE as error:
         log.info("counted by Spark: %r", error)
         return None
 
 
-def _arrow_nulls(rows: pa.Table, name: str) -> int:
-    return int(rows[name].null_count if name in rows.column_names else rows.num_rows)
+def _known(asked: Asked, counted: few.Counted, repeated: int = 0) -> StageFacts:
+    nulls = {name: counted.nulls.get(name, counted.rows) for name in asked.not_null}
+    return StageFacts(counted.rows, _types(from_arrow_schema(counted.schema, True)), nulls, repeated)
 
 
 def _arrow_repeated(rows: pa.Table, key: tuple[str, ...]) -> int:
@@ -88,19 +92,19 @@ def _arrow_repeated(rows: pa.Table, key: tuple[str, ...]) -> int:
 
 def _counted(asked: Asked) -> StageFacts:
     """One query: a row of counts, and one about the key if it is asked for."""
-    counts = {row[0]: (row[1], row[2]) for row in reduce(_union, _queries(asked)).collect()}
+    frame = asked.frame()
+    counts = {row[0]: (row[1], row[2]) for row in reduce(_union, _queries(asked, frame)).collect()}
     rows, nulls = counts["rows"]
     repeated, _ = counts.get("key", (0, []))
-    return StageFacts(rows, _types(asked.frame), dict(zip(asked.not_null, nulls, strict=True)), repeated)
+    return StageFacts(rows, _types(frame.schema), dict(zip(asked.not_null, nulls, strict=True)), repeated)
 
 
 def _union(one: DataFrame, other: DataFrame) -> DataFrame:
     return one.union(other)
 
 
-def _queries(asked: Asked) -> Iterator[DataFrame]:
+def _queries(asked: Asked, frame: DataFrame) -> Iterator[DataFrame]:
     """(what was counted, count, NULLs per column)."""
-    frame = asked.frame
     nulls = fn.array(*(_null_rows(frame, name) for name in asked.not_null)).cast("array<bigint>")
     yield frame.agg(fn.lit("rows"), fn.count(fn.lit(1)), nulls)
     if asked.key and set(asked.key) <= set(frame.columns):
@@ -116,5 +120,5 @@ def _null_rows(frame: DataFrame, name: str) -> Column:
     return fn.count_if(fn.col(quote_ident(name)).isNull())
 
 
-def _types(frame: DataFrame) -> dict[str, str]:
-    return {field.name: type(field.dataType).__name__ for field in frame.schema.fields}
+def _types(schema: StructType) -> dict[str, str]:
+    return {field.name: type(field.dataType).__name__ for field in schema.fields}

@@ -17,7 +17,7 @@ from airflow_cdc.spark_apps.compare import digest, few
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.driver.views import view_of
-from airflow_cdc.spark_apps.ports import HoldsFew
+from airflow_cdc.spark_apps.ports_few import HoldsFew
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,5 +90,6 @@ def pinned(spark: SparkSession, writer: StageWriter, stage: Stage, version: int)
     """The stage at this version, of which nothing is read yet."""
     read = None
     if isinstance(writer, HoldsFew):
-        read = partial(writer.few, stage, version, most_rows=few.FEW_ROWS, most_bytes=few.FEW_BYTES)
+        rows = partial(writer.few, stage, version, most_rows=few.FEW_ROWS, most_bytes=few.FEW_BYTES)
+        read = few.Counting(rows)
     return SinkView(spark, writer.at(spark, stage, version), version, read)

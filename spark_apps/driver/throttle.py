@@ -19,7 +19,7 @@ from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.decisions.compare.chunk import Chunk, Key, TableSize
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.throttle import figures, too_busy
-from airflow_cdc.spark_apps.ports import ReadsFewRows
+from airflow_cdc.spark_apps.ports_few import ReadsFewRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.compare.leaves import KeyHash, Leaf, LeafScheme
     from airflow_cdc.decisions.compare.verdict import Rows
     from airflow_cdc.spark_apps.ports import Defaults, RowReader, SourceView
+    from airflow_cdc.spark_apps.ports_few import FewRowsReader
 
 log = logging.getLogger("airflow_cdc.throttle")
 
@@ -263,10 +264,16 @@ class ThrottledFewReader(ThrottledReader):
         super().__init__(reader, gate, each)
         self._few = few
 
-    def few_rows(self, table: Table, *, at: Watermark, most_rows: int, most_bytes: int) -> pa.Table | None:
-        """See ports.ReadsFewRows."""
-        self.gate.wait(table.full_name)
-        return self._few.few_rows(table, at=at, most_rows=most_rows, most_bytes=most_bytes)
+    @contextmanager
+    def few_rows(self, *, at: Watermark) -> Iterator[FewRowsReader]:
+        """See ports_few.ReadsFewRows. While it waits, no connection is open, so each table has one of its own."""
+
+        def read(table: Table, *, most_rows: int, most_bytes: int) -> pa.Table | None:
+            self.gate.wait(table.full_name)
+            with self._few.few_rows(at=at) as few:
+                return few(table, most_rows=most_rows, most_bytes=most_bytes)
+
+        yield read
 
 
 def throttled(reader: RowReader, gate: Gate, each: int | None = None) -> RowReader:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -21,7 +22,9 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
 from airflow_cdc.decisions.compare.chunk import Chunk, key_from_json, key_to_json
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.ports import CommitsFew, ReadsFewRows, RowReader, StageWriter
+from airflow_cdc.spark_apps.driver.session import sibling
+from airflow_cdc.spark_apps.ports import RowReader, StageWriter
+from airflow_cdc.spark_apps.ports_few import CommitsFew, FewRowsReader, ReadsFewRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -58,19 +61,35 @@ class Reading(Generic[S_co]):
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The systems a snapshot works with; `cores` limits how many connections read in parallel."""
+    """The systems a snapshot works with. `few`: reads small tables on connections that last; None: on one per table."""
 
     spark: SparkSession
     reader: RowReader
     writer: StageWriter
+    few: FewRowsReader | None = None
+
+    def beside(self) -> Tools:
+        """Tools for one table's thread, with a session of its own. Making it costs more than a small table's rows."""
+        return replace(self, spark=sibling(self.spark))
+
+    @contextmanager
+    def for_many(self, at: Watermark) -> Iterator[Tools]:
+        """Tools whose connections for small tables last until the block ends, if the source can be read like that."""
+        if self.few is not None or not isinstance(self.reader, ReadsFewRows):
+            yield self
+            return
+        with self.reader.few_rows(at=at) as few:
+            yield replace(self, few=few)
 
 
 def read_table(tools: Tools, reading: Reading[Stage], progress: Progress) -> int:
     """Read the rest of the table into its stage. Returns the snapshot id of the complete stage."""
     if not reading.ledger.complete and reading.table.keyless:
         read_keyless(tools, reading)
-    elif not reading.ledger.complete and not read_few(tools, reading, progress):
-        read_keyed(tools, reading, progress)
+    elif not reading.ledger.complete:
+        if head := read_few(tools, reading, progress):
+            return head
+        read_keyed(tools.beside(), reading, progress)
     head = tools.writer.version(reading.stage)
     progress.done(reading.table.full_name, staged_rows(tools.writer, reading.stage, head))
     return head
@@ -81,27 +100,28 @@ def staged_rows(writer: StageWriter, stage: Stage, version: int) -> int:
     return writer.row_count(stage, version) or 0
 
 
-def read_few(tools: Tools, reading: Reading[Stage], progress: Progress) -> bool:
+def read_few(tools: Tools, reading: Reading[Stage], progress: Progress) -> int | None:
     """Read a table of at most one chunk, and few rows, into its empty stage in one commit without a Spark job.
 
-    False if it is left to `read_keyed`; nothing was written then.
+    Returns the commit. None if it is left to `read_keyed`; nothing was written then.
     """
-    table, stage, reader, writer = reading.table, reading.stage, tools.reader, tools.writer
-    if not isinstance(reader, ReadsFewRows) or not isinstance(writer, CommitsFew) or reading.ledger.rows:
-        return False
-    most = min(FEW_ROWS, reading.chunk_rows)
-    # an estimate may be wrong by half; a stage with rows is replaced by Spark
-    if progress.estimate(table.full_name) > 2 * most or writer.row_count(stage, writer.version(stage)) != 0:
-        return False
-    opened = writer.open_table(stage.identifier)
-    if not opened.takes(table):
-        return False
-    rows = reader.few_rows(table, at=reading.watermark, most_rows=most, most_bytes=FEW_BYTES)
+    table, writer, most = reading.table, tools.writer, min(FEW_ROWS, reading.chunk_rows)
+    # an estimate may be wrong by half
+    if reading.ledger.rows or progress.estimate(table.full_name) > 2 * most or not isinstance(writer, CommitsFew):
+        return None
+    with tools.for_many(reading.watermark) as ready:
+        opened = writer.open_table(reading.stage.identifier) if ready.few else None
+        # a stage with rows is replaced by Spark
+        if ready.few is None or opened is None or opened.rows != 0 or not opened.takes(table):
+            return None
+        rows = ready.few(table, most_rows=most, most_bytes=FEW_BYTES)
     if rows is None:
-        return False
+        return None
     ledger = after_group(reading.ledger, [Chunk(None, None)], reading.chunk_rows)
-    summary = ledger.to_summary() | reading.stamp.to_summary()
-    return opened.write(table, pa.table({}), rows, summary) is not None
+    head = opened.write(table, pa.table({}), rows, ledger.to_summary() | reading.stamp.to_summary())
+    if head is not None:
+        progress.done(table.full_name, rows.num_rows)
+    return head
 
 
 def read_keyed(tools: Tools, reading: Reading[Stage], progress: Progress) -> None:

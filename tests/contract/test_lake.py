@@ -12,6 +12,7 @@ from urllib.parse import urlparse
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.types import LongType
 
 from airflow_cdc.core.errors import ConfigError, SchemaError, SinkError, UnknownStateError
@@ -47,9 +48,11 @@ def test_a_new_table_has_an_empty_main(shop: Lake) -> None:
 
 
 def test_ensure_table_twice_changes_nothing(shop: Lake) -> None:
-    head = shop.head("shop", "orders")
+    table = shop.table("shop", "orders")
+    files = sorted(Path(urlparse(table.location()).path).rglob("*"))
     assert shop.ensure_table("shop", "orders", COLUMNS) is False
-    assert shop.head("shop", "orders") == head
+    assert shop.head("shop", "orders") == table.metadata.current_snapshot_id
+    assert sorted(Path(urlparse(table.location()).path).rglob("*")) == files
 
 
 def test_ensure_table_finishes_a_creation_that_was_cut(lake: Lake) -> None:
@@ -110,6 +113,22 @@ def test_a_lost_metadata_file_is_unknown_not_absent(shop: Lake, monkeypatch: pyt
     Path(urlparse(shop.table("shop", "orders").metadata_location).path).unlink()
     with pytest.raises(UnknownStateError):
         shop.exists("shop", "orders")
+
+
+def test_a_metadata_file_is_parsed_once(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    real = FromInputFile.table_metadata
+
+    def counted(file: Any, *args: Any) -> Any:
+        parsed.append(file.location)
+        return real(file, *args)
+
+    monkeypatch.setattr(FromInputFile, "table_metadata", counted)
+    first = [shop.head("shop", "orders") for _ in range(3)]
+    assert len(parsed) <= 1
+    append(shop, "shop", "orders", 1)
+    assert shop.head("shop", "orders") not in first
+    assert len(parsed) == len(set(parsed))
 
 
 def test_a_catalog_without_a_type_is_a_configuration_error() -> None:
@@ -387,6 +406,16 @@ def test_a_lost_race_deletes_its_own_metadata_and_no_other_threads(lake: Lake, m
     assert ids(lake.read_arrow("shop", "won")) == [1]
     staged = Path(urlparse(iceberg_table.location()).path, "metadata").glob("*.metadata.json")
     assert len(list(staged)) == 2  # creation and first snapshot: what was staged for the lost race is gone
+
+
+def test_a_stage_is_made_with_its_properties(shop: Lake) -> None:
+    stage = shop.stage("shop", "orders", "recov_1_1", properties={"cdc.definition": "text"})
+    staged = shop.table(*stage.identifier)
+    assert (staged.properties["cdc.definition"], len(staged.metadata.metadata_log)) == ("text", 0)
+    assert "cdc.definition" not in shop.table("shop", "orders").properties
+    again = shop.stage("shop", "orders", "recov_1_2", from_stage=stage, properties={"cdc.definition": "newer"})
+    assert shop.table(*again.identifier).properties["cdc.definition"] == "newer"
+    assert shop.table(*stage.identifier).properties["cdc.definition"] == "text"
 
 
 def test_stages_of_many_tables_are_listed_once(shop: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_
 from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
 from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_from
-from airflow_cdc.spark_apps.ports import CommitsFew, SmallCommit
+from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 from tests.integration.apply_support import ITEMS, Bench, Topic, column, stamp_at, table
 
 if TYPE_CHECKING:

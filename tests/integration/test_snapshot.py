@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +21,16 @@ from airflow_cdc.decisions.apply.schema_change import load_definition
 from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import read_position
+from airflow_cdc.sinks.iceberg.catalog import EmbeddedCatalog
+from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.sources.mysql.sql import chunk_predicate
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns
+from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.adapters.mysql_exact import exact_view
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
+from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.recover import find_earlier, next_label, recover
 from airflow_cdc.spark_apps.snapshot import read as snapshot
@@ -87,6 +94,58 @@ def test_a_small_table_is_snapshotted_in_one_commit_without_spark(rig: Rig, monk
     assert rig.tools().writer.row_count(reading.stage, head) == 1000
     rig.lake.publish(reading.stage, head, reading.stage.base_head)
     assert rig.lake.read_arrow(rig.schema, "items").num_rows == 1000
+
+
+def test_a_small_table_more_costs_no_session_no_connection_and_three_commits(
+    rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A first snapshot, the pin of its stage, and the rows with stamp and definition."""
+    names = ["t1", "t2", "t3", "t4", "t5", "t6"]
+    rig.run(*(f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in names), "INSERT INTO t6 VALUES (7)")
+    run = open_recovery(rig, tmp_path, names)
+    commits, connections = Counter[str](), list[object]()
+    commit, connect = EmbeddedCatalog.commit_table, MySqlSource.connect
+
+    def committed(self: EmbeddedCatalog, table: Any, *args: Any) -> Any:
+        commits[table.name()[1].removeprefix(f"{rig.schema}__").removesuffix("__recov_1_1")] += 1
+        return commit(self, table, *args)
+
+    def connected(self: MySqlSource, **options: Any) -> Any:
+        connections.extend([options] if options == {"read_timeout": VIEW_SECONDS} else ())
+        return connect(self, **options)
+
+    monkeypatch.setattr(EmbeddedCatalog, "commit_table", committed)
+    monkeypatch.setattr(MySqlSource, "connect", connected)
+    monkeypatch.setattr(snapshot, "sibling", lambda _spark: pytest.fail("a session was made"))
+    facts = recover(run, rig.spark)
+    assert facts["rows"] == 1
+    assert {name: commits[name] for name in names} == dict.fromkeys(names, 3), commits
+    assert len(connections) <= (os.cpu_count() or 1), connections
+    for name in names:
+        stage = rig.lake.open_stage(rig.schema, name, "recov_1_1")
+        assert load_definition(rig.lake.table(*stage.identifier).properties) == rig.table(name)
+
+
+def test_inv_09_each_read_of_a_kept_connection_proves_its_server(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that was lost meanwhile is replaced; one that leads to another server is not read from."""
+    rig.run(ITEMS, FILL_ITEMS)
+    table, reader = rig.table("items"), MySqlReader(rig.source)
+    with reader.few_rows(at=rig.source.watermark()) as few:
+        read = partial(few, table, most_rows=5_000, most_bytes=1 << 20)
+        rows = read()
+        assert rows is not None
+        assert rows.num_rows == 1000
+        first = few._proven().id
+        rig.run(f"KILL {first}")
+        assert read() == rows
+        assert few._proven().id != first
+        monkeypatch.setattr(few, "_init", lambda: rig.source.init_statement(elsewhere(rig.source.watermark())))
+        with pytest.raises(SourceError, match="check that this is the watermark's server"):
+            read()
+
+
+def elsewhere(mark: Watermark) -> Watermark:
+    return replace(mark, server="00000000-0000-0000-0000-000000000000")
 
 
 @pytest.mark.parametrize(
@@ -342,7 +401,12 @@ def test_a_stage_takes_over_the_sources_columns(rig: Rig) -> None:
 def recovery(rig: Rig, tmp_path: Path) -> Run:
     """An open recovery over a keyed and a keyless table, W taken."""
     rig.run(ITEMS, FILL_ITEMS, EVENTS, "INSERT INTO events VALUES (1, 'a'), (1, 'a'), (2, NULL)")
-    run = rig.recovery_run(["items", "events"], tmp_path, Connector(rig.schema))
+    return open_recovery(rig, tmp_path, ["items", "events"])
+
+
+def open_recovery(rig: Rig, folder: Path, names: list[str]) -> Run:
+    """An open recovery over these tables, W taken."""
+    run = rig.recovery_run(names, folder, Connector(rig.schema))
     tables = list(run.pipeline.source.tables)
     run.clients.control.acquire(run.run_id, 600)
     run.clients.control.open_recovery(run.run_id, tables=tables)
@@ -350,7 +414,7 @@ def recovery(rig: Rig, tmp_path: Path) -> Run:
         run.run_id,
         watermark=rig.source.watermark().to_json(),
         fence={"shop.items": {"id": "t1", "partitions": {"0": 7}}},
-        definitions={f"{rig.schema}.{name}": rig.table(name).fingerprint for name in ("items", "events")},
+        definitions={f"{rig.schema}.{name}": rig.table(name).fingerprint for name in names},
     )
     return run
 

@@ -13,10 +13,12 @@ import pytest
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_to_json
+from airflow_cdc.decisions.apply.start import FINGERPRINT
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.adapters import kafka
+from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 from airflow_cdc.spark_apps.apply import batch
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
@@ -156,6 +158,29 @@ def test_a_wrong_row_in_the_branch_is_named_and_nothing_may_be_published(
     assert caught.value.verdict == "MISMATCH"
     told = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
     assert (told["verdict"], told["different"], told["samples"]) == ("MISMATCH", 1, ["different: 400"])
+
+
+def test_a_table_without_events_is_stamped_in_one_commit_without_spark(
+    recovered: Callable[..., tuple[Any, Scene]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, made = recovered(ORDERS, "CREATE TABLE quiet (id INT PRIMARY KEY, v INT)")
+    five_changes(made)
+    fitted = list[str]()
+    fit = IcebergWriter.fit
+
+    def counted(self: IcebergWriter, spark: Any, stage: Any, *args: Any) -> Any:
+        fitted.append(stage.table)
+        return fit(self, spark, stage, *args)
+
+    monkeypatch.setattr(IcebergWriter, "fit", counted)
+    assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
+    assert fitted == ["orders"]
+    lake, told = made.rig.lake, run.clients.control.state()["recovery"]["verified"][f"{made.rig.schema}.quiet"]
+    stage = lake.open_stage(made.rig.schema, "quiet", told["stage"])
+    read, stamped = lake.stage_chain(stage)
+    assert (read.ledger and read.ledger.complete, stamped.ledger, stamped.operation) == (True, None, "append")
+    assert stamped.stamp is not None
+    assert FINGERPRINT in stamped.summary
 
 
 SJIS = ORDERS.replace("name VARCHAR(40)", "name VARCHAR(40) CHARACTER SET sjis")

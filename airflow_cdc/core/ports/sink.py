@@ -63,8 +63,8 @@ class Sink(Client, Protocol):
 
     # ---- its stages; a stage passed in is one that this sink returned
 
-    def stage(self, namespace: str, table: str, label: str, from_stage: Any = None) -> Stage:
-        """Create (or find again) the Stage `label` of a table. `from_stage`: a stage whose commits it takes over."""
+    def stage(self, namespace: str, table: str, label: str, from_stage: Any = None, properties: Any = None) -> Stage:
+        """Create (or find again) the Stage `label` of a table. `from_stage`: one whose commits it takes over."""
         ...
 
     def stage_for_changes(self, namespace: str, table: str, label: str) -> Stage:

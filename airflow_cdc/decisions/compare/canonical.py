@@ -113,7 +113,7 @@ def row_text(columns: Sequence[tuple[LogicalType, object]]) -> bytes:
     A value is an int, Decimal, float, bool, str or bytes, a date or datetime, the microseconds of a Time, (srid, WKB) of
     a Geometry, a list of an Array's elements. Raises SchemaError for a type that has no text.
     """
-    return SEPARATOR.join(piece for kind, value in columns for piece in pieces(kind, value))
+    return SEPARATOR.join([text_of(kind)(value) for kind, value in columns])
 
 
 def row_hash(table: Table, row: Mapping[str, object]) -> str:
@@ -128,14 +128,18 @@ def key_text(table: Table, row: Mapping[str, object]) -> str:
     return row_text([(in_key(c.value_type), row[c.name]) for c in table.key_columns]).decode()
 
 
-def pieces(kind: LogicalType, value: object) -> tuple[bytes, ...]:
-    """The pieces of one value; NULL has one."""
+def text_of(kind: LogicalType) -> Callable[[object], bytes]:
+    """Writes the pieces of a value of this type; NULL has one. Raises SchemaError for a type that has no text."""
     write = _WRITE.get(type(kind))
     if write is None:
         raise SchemaError(f"{kind} has no text that all engines write alike")
-    return (
-        (NULL,) if value is None else tuple(p if isinstance(p, bytes) else str(p).encode() for p in write(kind, value))
-    )
+
+    def text(value: object) -> bytes:
+        if value is None:
+            return NULL
+        return SEPARATOR.join([p if isinstance(p, bytes) else str(p).encode() for p in write(kind, value)])
+
+    return text
 
 
 def is_short(kind: Decimal) -> bool:

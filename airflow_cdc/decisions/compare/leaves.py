@@ -137,8 +137,12 @@ def leaf_of(table: Table, scheme: LeafScheme, key_text: str) -> int:
     """The leaf of a row by its key's text (of a keyless row: its hash), as every engine's SQL computes it."""
     if isinstance(scheme, HashLeaves):
         return _NUMBER[scheme.by](key_text.encode()) % scheme.n
-    first = int(cast("int", parse_key_text(table, key_text)[0]))
-    return first // scheme.width if first >= 0 else -(-first // scheme.width)
+    return leaf_at(scheme.width, int(cast("int", parse_key_text(table, key_text)[0])))
+
+
+def leaf_at(width: int, number: int) -> int:
+    """`number DIV width`, towards zero."""
+    return number // width if number >= 0 else -(-number // width)
 
 
 # --- comparing -------------------------------------------------------------------------------------------------------
@@ -178,6 +182,11 @@ def merge_leaves(parts: Iterable[Mapping[int, Leaf]]) -> dict[int, Leaf]:
         for leaf, digest in part.items():
             merged[leaf] = add_leaves(merged.get(leaf, Leaf(0, 0, 0)), digest)
     return merged
+
+
+def leaf_of_hashes(hashes: Sequence[str]) -> Leaf:
+    """The digest of a leaf with these rows' hashes."""
+    return Leaf(len(hashes), *divmod(sum(int(h[:16], 16) for h in hashes), LANE))
 
 
 def add_leaves(a: Leaf, b: Leaf, times: int = 1) -> Leaf:

@@ -204,8 +204,11 @@ class HudiSink:
 
     # stages
 
-    def stage(self, namespace: str, table: str, label: str, from_stage: Stage | None = None) -> Stage:
+    def stage(
+        self, namespace: str, table: str, label: str, from_stage: Stage | None = None, properties: object = None
+    ) -> Stage:
         """Create (or find again) the stage `label`: a folder. `from_stage`: a stage whose files it takes over."""
+        del properties  # its writer notes them
         base = from_stage.base_head if from_stage else timeline.head(self.folder((namespace, table)))
         made = Stage(namespace, table, label, base)
         if notes.read(self.notes_file(made.identifier)) is None:

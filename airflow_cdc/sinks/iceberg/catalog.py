@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cachetools import LRUCache
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -22,11 +23,13 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     UnauthorizedError,
 )
-from pyiceberg.io import FileIO
+from pyiceberg.io import FileIO, load_file_io
+from pyiceberg.serializers import FromInputFile
 from pyiceberg.table import CommitTableResponse, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import IcebergBaseModel
+from sqlalchemy import bindparam, select
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
@@ -65,6 +68,30 @@ class Change:
     updates: tuple[TableUpdate, ...]
 
 
+# Of the metadata that is kept in memory: snapshots and earlier files that it names, a few kB each.
+KEPT_ENTRIES = 10_000
+_METADATA_OF = select(IcebergTables.metadata_location).where(
+    IcebergTables.catalog_name == bindparam("catalog"),
+    IcebergTables.table_namespace == bindparam("namespace"),
+    IcebergTables.table_name == bindparam("table"),
+    # views of other programs are in the same table
+    (IcebergTables.iceberg_type == "TABLE") | IcebergTables.iceberg_type.is_(None),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A metadata file of `size` bytes, and the files' access that its properties ask for."""
+
+    metadata: TableMetadata
+    io: FileIO
+    size: int
+
+
+def _entries(known: _Read) -> int:
+    return 10 + len(known.metadata.snapshots) + len(known.metadata.metadata_log)
+
+
 class MissingTableError(SinkError):
     """The catalog could be read, and the table is not in it."""
 
@@ -74,6 +101,39 @@ class EmbeddedCatalog(SqlCatalog):
 
     # the file that this thread staged last; a file of another thread may be about to become current
     _staged = threading.local()
+
+    def __init__(self, name: str, **properties: str) -> None:
+        super().__init__(name, **properties)
+        self._known = LRUCache[str, _Read](KEPT_ENTRIES, getsizeof=_entries)
+        self._lock = threading.Lock()
+
+    def load_table(self, identifier: str | Identifier) -> Table:
+        """As the parent does, by one short query.
+
+        A metadata file never changes, so one that was read lately is not parsed again. It must still be there, as long as
+        it was.
+        """
+        *namespace, table = self.identifier_to_tuple(identifier)
+        place = {"catalog": self.name, "namespace": ".".join(namespace), "table": table}
+        with self.engine.connect() as connection:
+            location = connection.execute(_METADATA_OF, place).scalar()
+        if not location:
+            raise NoSuchTableError(f"Table does not exist: {place['namespace']}.{table}")
+        metadata, io = self._read(location)
+        return Table((*namespace, table), metadata, location, io, self)
+
+    def _read(self, location: str) -> tuple[TableMetadata, FileIO]:
+        with self._lock:
+            known = self._known.get(location)
+        io = load_file_io(self.properties, location) if known is None else known.io
+        file = io.new_input(location)
+        size = len(file)
+        if known is None or known.size != size:
+            metadata = FromInputFile.table_metadata(file)
+            known = _Read(metadata, self._load_file_io(metadata.properties, location), size)
+            with self._lock, suppress(ValueError):  # larger than all that may be kept
+                self._known[location] = known
+        return known.metadata, known.io
 
     def _write_metadata(self, metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:  # type: ignore[override]
         write_metadata(metadata, io, metadata_path)

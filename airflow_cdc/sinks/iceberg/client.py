@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 from pyiceberg.catalog import Catalog
@@ -64,6 +65,7 @@ from airflow_cdc.sinks.iceberg.stage import (
     plan_publish,
     stage_name,
     stage_prefix,
+    with_properties,
 )
 from airflow_cdc.sinks.iceberg.staging import STAGING, Noted, create_stage, staging_of, unfit
 from airflow_cdc.sinks.iceberg.types import iceberg_schema
@@ -186,18 +188,19 @@ class Lake:
 
         Returns True if it was created. An existing table keeps its columns; only a stage changes them.
         """
-        version = format_version or self.format_version
-        settings = {"format-version": str(version), **TARGET_PROPERTIES, **(MERGE_ON_READ if version >= 3 else {})}
-        self.ensure_namespace(namespace)
-        created = True
-        try:
-            self.catalog.create_table(
-                ident(namespace, table), iceberg_schema(columns), properties=settings | dict(properties or {})
-            )
-        except TableAlreadyExistsError:
-            created = False
-        commit(self.catalog, ident(namespace, table), first_snapshot, what="the first snapshot")
-        return created
+        place, known, created = ident(namespace, table), None, None
+        with suppress(MissingTableError):
+            known = self.table(namespace, table)
+        if known is None:
+            version = format_version or self.format_version
+            settings = {"format-version": str(version), **TARGET_PROPERTIES, **(MERGE_ON_READ if version >= 3 else {})}
+            self.ensure_namespace(namespace)
+            with suppress(TableAlreadyExistsError):  # another process was faster
+                schema = iceberg_schema(columns)
+                created = self.catalog.create_table(place, schema, properties=settings | dict(properties or {}))
+        if known is None or head_of(known.metadata) is None:
+            commit(self.catalog, place, first_snapshot, what="the first snapshot", first=created or known)
+        return created is not None
 
     def head(self, namespace: str, table: str) -> int | None:
         """The snapshot id of main, or None if nothing was ever committed."""
@@ -287,10 +290,18 @@ class Lake:
         """What is known about stages of a namespace, for `doctor`. Changes nothing."""
         return trial.staging_facts(self, namespace)
 
-    def stage(self, namespace: str, table: str, label: str, from_stage: Stage | None = None) -> Stage:
+    def stage(
+        self,
+        namespace: str,
+        table: str,
+        label: str,
+        from_stage: Stage | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Stage:
         """Create (or find again) the stage `label` of a table, and pin its base on the target.
 
-        `from_stage`: take over the commits of an earlier try, whose writers cannot reach the new stage.
+        `from_stage`: take over the commits of an earlier try, whose writers cannot reach the new stage. `properties`: of
+        the new stage; setting them later takes a commit.
         """
         with suppress(MissingTableError):
             return self.open_stage(namespace, table, label)
@@ -301,7 +312,9 @@ class Lake:
         else:
             source = self.table(*from_stage.identifier)
             stage = _renamed(from_stage, label)
-        self._pin(stage)
+        # a copy: after a commit, the table is what the catalog says that it is then
+        self._pin(stage, None if from_stage else copy(source))
+        source.metadata = with_properties(source.metadata, properties or {})
         self._way = create_stage(self.catalog, source, stage, self.staging, self._way)
         return self.open_stage(namespace, table, label)
 
@@ -309,8 +322,11 @@ class Lake:
         """A new stage: readers see a batch of events when it is published."""
         return self.stage(namespace, table, label)
 
-    def _pin(self, stage: Stage) -> None:
-        """Tag the base on the target, so that its files do not expire whatever the retention settings are."""
+    def _pin(self, stage: Stage, target: Table | None) -> None:
+        """Tag the base on the target, so that its files do not expire whatever the retention settings are.
+
+        `target`: as it was read just now.
+        """
         kind = SnapshotRefType.TAG
         pin = make(SnapshotRef, snapshot_id=stage.base_head, snapshot_ref_type=kind, max_ref_age_ms=FOREVER_MS)
 
@@ -320,7 +336,8 @@ class Lake:
             same = AssertTableUUID(uuid=uuid.UUID(stage.target_uuid))
             return Change((same,), (set_ref(stage.label, stage.base_head, kind, pin),))
 
-        after = commit(self.catalog, ident(stage.namespace, stage.table), build, what=f"the pin {stage.label}")
+        place, what = ident(stage.namespace, stage.table), f"the pin {stage.label}"
+        after = commit(self.catalog, place, build, what=what, first=target)
         if stage.label not in after.metadata.refs:
             raise unfit(self.where, "it keeps no tags, so nothing would keep the files that a stage is built on")
 

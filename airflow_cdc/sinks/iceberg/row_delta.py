@@ -49,6 +49,7 @@ from pyiceberg.types import IntegerType, LongType, StringType
 from airflow_cdc.core.errors import StaleHeadError
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.snapshots import (
+    has_no_files,
     head_of,
     last_sequence,
     lineage,
@@ -144,7 +145,7 @@ class RowDelta:
         Raises StaleHeadError if main, the schema or the table itself is another one by now.
         """
         snapshot = self._prepared(table)
-        return None if snapshot is None else _committed(catalog, identifier, table, snapshot, self.properties)
+        return None if snapshot is None else committed(catalog, identifier, table, snapshot, self.properties)
 
     def _prepared(self, table: Table) -> Snapshot | None:
         """The snapshot with its files written, which nothing names yet."""
@@ -173,7 +174,7 @@ def takes(table: Table) -> bool:
     )
 
 
-def _committed(
+def committed(
     catalog: Catalog, identifier: Identifier, table: Table, snapshot: Snapshot, properties: Mapping[str, str]
 ) -> Table:
     """The table with the snapshot as its main. The requirements are those of a publish."""
@@ -227,7 +228,7 @@ def live_files(table: Table) -> Files | None:
     head = snapshot_at(table.metadata, head_of(table.metadata))
     if head is None or not takes(table):
         return None
-    manifests = head.manifests(table.io)
+    manifests = [] if has_no_files(head) else head.manifests(table.io)
     if any(manifest.partition_spec_id != table.spec().spec_id for manifest in manifests):
         return None
     files = [entry.data_file for manifest in manifests for entry in _entries(table, manifest)]

@@ -147,7 +147,7 @@ def empty_commit(table: Table, summary: Mapping[str, str], *, keep: int | None =
     """A commit that changes no row and carries `summary`; `keep`: how many snapshots of main to keep with it."""
     metadata = table.metadata
     parent = snapshot_at(metadata, head_of(metadata))
-    snapshot = _empty_snapshot(table, parent, summary)
+    snapshot = empty_snapshot(table, summary)
     updates: list[TableUpdate] = [
         AddSnapshotUpdate(snapshot=snapshot),
         set_ref(MAIN_BRANCH, snapshot.snapshot_id, old=metadata.refs.get(MAIN_BRANCH)),
@@ -163,12 +163,14 @@ def empty_commit(table: Table, summary: Mapping[str, str], *, keep: int | None =
 def takes_empty_commit(table: Table) -> bool:
     """Whether `empty_commit` can be made: PyIceberg writes no manifest lists of format v3, which hold row ids."""
     parent = snapshot_at(table.metadata, head_of(table.metadata))
-    return table.metadata.format_version < 3 or parent is None or _has_no_files(parent)
+    return table.metadata.format_version < 3 or parent is None or has_no_files(parent)
 
 
-def _empty_snapshot(table: Table, parent: Snapshot | None, summary: Mapping[str, str]) -> Snapshot:
+def empty_snapshot(table: Table, summary: Mapping[str, str]) -> Snapshot:
+    """A snapshot that changes no row, with its manifest list written, which nothing names yet."""
     metadata = table.metadata
-    manifests = [] if parent is None or _has_no_files(parent) else parent.manifests(table.io)
+    parent = snapshot_at(metadata, head_of(metadata))
+    manifests = [] if parent is None or has_no_files(parent) else parent.manifests(table.io)
     if manifests and metadata.format_version >= 3:
         raise SinkError("only Spark can add a commit to a v3 table that has rows", where=".".join(table.name()))
     number, sequence = metadata.new_snapshot_id(), last_sequence(metadata) + 1
@@ -195,7 +197,7 @@ def _write_list(table: Table, manifests: list[ManifestFile], number: int, parent
     return location
 
 
-def _has_no_files(snapshot: Snapshot) -> bool:
+def has_no_files(snapshot: Snapshot) -> bool:
     """Whether the summary says so, without a read of the manifest list, which another writer may be deleting."""
     summary = summary_of(snapshot)
     return all(summary.get(key) == "0" for key in ("total-data-files", "total-delete-files"))

@@ -222,6 +222,11 @@ def staged_metadata(source: TableMetadata, stage: Stage) -> TableMetadata:
     return source.model_copy(update=changes)
 
 
+def with_properties(metadata: TableMetadata, properties: Mapping[str, str]) -> TableMetadata:
+    """The metadata with these table properties too."""
+    return metadata.model_copy(update={"properties": {**metadata.properties, **properties}})
+
+
 def _row_id_reserve(metadata: TableMetadata) -> int:
     rows = int(summary_of(snapshot_at(metadata, head_of(metadata))).get("total-records", "0"))
     return ROW_ID_RESERVE_TABLES * (rows + ROW_ID_RESERVE_ROWS)

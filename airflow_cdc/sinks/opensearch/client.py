@@ -160,8 +160,11 @@ class SearchSink:
 
     # stages
 
-    def stage(self, namespace: str, table: str, label: str, from_stage: Stage | None = None) -> Stage:
+    def stage(
+        self, namespace: str, table: str, label: str, from_stage: Stage | None = None, properties: object = None
+    ) -> Stage:
         """Create (or find again) the stage `label`: a new index. `from_stage`: a stage whose documents it takes over."""
+        del properties  # its writer notes them
         index = index_of(namespace, table, label)
         seen = self.records.find(index)
         if seen is None:

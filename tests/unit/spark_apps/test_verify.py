@@ -108,13 +108,13 @@ def test_only_tables_that_differ_are_compared_once_more(monkeypatch: pytest.Monk
     monkeypatch.setattr(verify, "wait_for_xa", lambda *_: None)
     monkeypatch.setattr(verify, "summary", str)
     task = task_of("shop.a", TABLE, "shop.z")
-    outcomes = verify.compare_passes(run, cast("Any", None), task, {}, lambda *_: ())
+    outcomes = verify.compare_passes(run, cast("Any", None), task, {}, lambda _run: lambda _outcome: ())
     assert compared == [["shop.a", TABLE, "shop.z"], [TABLE]]
     assert [one.subject.table.full_name for one in outcomes] == list(task.definitions)
     assert [str(one.verdict) for one in outcomes] == ["MATCH", "MISMATCH", "MATCH"]
     compared.clear()
     wrong.clear()
-    verify.compare_passes(run, cast("Any", None), task, {}, lambda *_: ())
+    verify.compare_passes(run, cast("Any", None), task, {}, lambda _run: lambda _outcome: ())
     assert compared == [["shop.a", TABLE, "shop.z"]]
 
 
@@ -155,10 +155,10 @@ def test_inv_31_that_they_keep_coming_is_said() -> None:
     outcome = cast("Any", SimpleNamespace(subject=SimpleNamespace(table=keyed)))
     read = {letter(1).place}
     again = verify.LettersAgain(run, cast("Any", None), task, {}, tried=set(read), right=set(read))
-    waiting, coming = again.caveats(run, outcome)
+    waiting, coming = again.caveats(run)(outcome)
     assert waiting.startswith("2 records")
     assert coming.startswith("2 of them came after the others' rows had been read again")
     again.tried |= {one.place for one in letters}
-    assert len(again.caveats(run, outcome)) == 1  # all were tried: those that are left cannot be read
+    assert len(again.caveats(run)(outcome)) == 1  # all were tried: those that are left cannot be read
     again.right |= {one.place for one in letters}
-    assert again.caveats(run, outcome) == ()
+    assert again.caveats(run)(outcome) == ()

@@ -32,7 +32,7 @@ from airflow_cdc.core.types import (
     Unsupported,
     Uuid,
 )
-from airflow_cdc.decisions.compare.canonical import parse_key_text, pieces, row_hash, row_text
+from airflow_cdc.decisions.compare.canonical import parse_key_text, row_hash, row_text, text_of
 from tests.unit.tables import column, table
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - LocalDateTime has no zone
@@ -82,7 +82,7 @@ def test_how_a_value_is_written(kind: LogicalType, value: object, text: str) -> 
 @pytest.mark.parametrize("kind", [Json(), Unsupported()])
 def test_a_type_without_a_text_is_refused(kind: LogicalType) -> None:
     with pytest.raises(SchemaError, match="no text that all engines write alike"):
-        pieces(kind, None)
+        text_of(kind)
 
 
 def test_the_examples_of_the_module() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
-from unittest.mock import create_autospec
+from unittest.mock import MagicMock, create_autospec
 
 import pytest
 
@@ -18,7 +18,8 @@ from airflow_cdc.decisions.compare.leaves import HashLeaves, KeyHash
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.spark_apps.driver import throttle
 from airflow_cdc.spark_apps.driver.throttle import FEW_KEYS, Gate, throttled
-from airflow_cdc.spark_apps.ports import ReadsFewRows, RowReader, SourceView, connection_limit
+from airflow_cdc.spark_apps.ports import RowReader, SourceView, connection_limit
+from airflow_cdc.spark_apps.ports_few import ReadsFewRows
 from tests.unit.tables import column, table
 
 LIMITS = ThrottlePolicy(threads_running=8)
@@ -217,18 +218,23 @@ def test_few_connections_read_few_chunks_at_a_time_and_look_no_ends_up_beside_th
     assert used == [frame.coalesce.return_value]
 
 
+def read_small(reader: Any) -> None:
+    with reader.few_rows(at=AT) as few:
+        few(TABLE, most_rows=1, most_bytes=1)
+
+
 @pytest.mark.parametrize(
     ("read", "done"),
     [
         (lambda r: r.rows_at_exactly("spark", TABLE, print, at=AT), "rows_at_exactly"),
         (lambda r: r.outside_hash("spark", TABLE, WHOLE, at=AT), "outside_hash"),
-        (lambda r: r.few_rows(TABLE, at=AT, most_rows=1, most_bytes=1), "few_rows"),
+        (read_small, "few_rows"),
         (lambda r: r.rows_of_keys("spark", TABLE, ["k"] * (FEW_KEYS + 1), at=AT), "rows_of_keys"),
     ],
 )
 def test_the_source_is_asked_before_it_is_read(inner: Any, read: Callable[[Any], object], done: str) -> None:
     """And so before a table without a key is locked."""
-    getattr(inner, done).side_effect = lambda *_, **__: inner.events.append(done)
+    getattr(inner, done).side_effect = lambda *_, **__: inner.events.append(done) or MagicMock()
     read(noting(inner, 20, 20, 1))
     assert inner.events == ["asked"] * 3 + [done]
 

@@ -1,0 +1,31 @@
+"""Events that were never applied, as a reason why their table cannot be MATCH."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection
+
+from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
+from airflow_cdc.core.topics import Fence
+from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps.compare.scan import Outcome
+
+# Why a table cannot be MATCH, whatever its rows are.
+CaveatsOf = Callable[[Outcome], tuple[str, ...]]
+
+
+def letter_caveats(run: Run, since: Fence, right: Collection[Place] = ()) -> CaveatsOf:
+    """Events of a table that were never applied, as caveats, except those before `since`. All are read once, now.
+
+    The rows of those at `right` were read again.
+    """
+    left = defaultdict[str, list[DeadLetter]](list)
+    for letter in run.clients.sink.unresolved_letters(run.pipeline.name):
+        if not is_before(letter.place, since) and letter.place not in right:
+            left[letter.table].append(letter)
+
+    def caveats_of(outcome: Outcome) -> tuple[str, ...]:
+        own = left.get(outcome.subject.table.full_name)
+        return (f"{len(own)} records are in the dead-letter table, the first for {own[0].reason}",) if own else ()
+
+    return caveats_of
