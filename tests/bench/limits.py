@@ -18,7 +18,17 @@ class Limit:
 
 # a quarter more than was reached is the machine's
 NOISE = 1.25
-LIMITS: tuple[Limit, ...] = ()
+_PAGE = "ADR 0023"
+LIMITS = (
+    Limit(("snapshot of", "narrow rows"), 6.5, _PAGE),
+    Limit(("snapshot of", "wide rows"), 4.5, _PAGE),
+    Limit(("verify of", "rows against"), 2.6, _PAGE),
+    Limit(("diff_repair of", "narrow rows"), 1.2, _PAGE),
+    Limit(("diff_repair of", "wide rows"), 1.65, _PAGE),
+    Limit(("processor time of decoding",), 2.2, _PAGE),
+    Limit(("further table",), 0.18, _PAGE),
+    Limit(("a recovery of 200,000 rows through the DAG",), 6.5, _PAGE),
+)
 
 
 def limit_of(row: Mapping[str, Any], limits: tuple[Limit, ...] = LIMITS) -> Limit | None:

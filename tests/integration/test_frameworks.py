@@ -84,13 +84,15 @@ class App:
         return [row[0] for row in self.rig.run("SHOW TABLES") if row[0] != OWN_TABLE]
 
     def write(self, table: str, columns: Sequence[Column], number: int) -> None:
-        """A row more, unless an index says that there is one; all others are changed, where they have a time."""
+        """A row more, and a time changed in all others, unless an index says that there is such a row."""
         parents = self._parents(table)
         values = {
             c.name: _value(c.name, words_of(c).data_type, words_of(c).char_length, number) for c in columns
         } | parents
         times = [c.name for c in columns if words_of(c).data_type in TIMES]
-        touch = [f"UPDATE `{table}` SET `{column}` = '2026-05-06 07:08:{number % 60:02}'" for column in times[:1]]
+        touch = [
+            f"UPDATE IGNORE `{table}` SET `{column}` = '2026-05-06 07:08:{number % 60:02}'" for column in times[:1]
+        ]
         names, texts = ", ".join(f"`{column}`" for column in values), ", ".join(values.values())
         insert = f"INSERT IGNORE INTO `{table}` ({names}) VALUES ({texts})"
         self.rig.run("SET foreign_key_checks = 0", *touch, insert)
