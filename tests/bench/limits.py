@@ -27,6 +27,9 @@ LIMITS = (
     Limit(("diff_repair of", "wide rows"), 1.65, _PAGE),
     Limit(("processor time of decoding",), 2.2, _PAGE),
     Limit(("further table",), 0.18, _PAGE),
+    Limit(("tables of 1,000 rows against one",), 3.2, _PAGE),
+    Limit(("p95 of point statements during recover",), 3.1, _PAGE),
+    Limit(("p95 of point statements during verify",), 5.8, _PAGE),
     Limit(("a recovery of 200,000 rows through the DAG",), 6.5, _PAGE),
 )
 
