@@ -13,9 +13,8 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
-
-import pyspark
 
 log = logging.getLogger("airflow_cdc.quick_start")
 
@@ -75,4 +74,4 @@ def _name(conf: Mapping[str, str], spark_submit: str) -> str:
     java = Path(os.environ.get("JAVA_HOME", ""), "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
     files = [Path(java or "java"), Path(shutil.which(spark_submit) or spark_submit)]
     known = [f"{file.resolve()} {file.stat().st_mtime_ns if file.exists() else 0}" for file in files]
-    return hashlib.sha256("\n".join([*known, pyspark.__version__, conf.get(CLASS_PATH, "")]).encode()).hexdigest()[:16]
+    return hashlib.sha256("\n".join([*known, version("pyspark"), conf.get(CLASS_PATH, "")]).encode()).hexdigest()[:16]

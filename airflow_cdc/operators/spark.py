@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -42,8 +41,10 @@ if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
 
 CLUSTER = "cluster"
-# the application that reads the source, for which policy.max_duration is meant
+# the application, and the task, that reads the source, for which policy.max_duration is meant
 READS = "recover"
+# applications that read no rows
+SHORT = ("publish", "reset_offset")
 LINKS = {
     "verify": (DataDocsLink(),),
     "nightly": (ReportLink(), DataDocsLink()),
@@ -116,7 +117,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         master = self._preflight()
         other, given = self._other_spark(pipeline, master), self.conf
         with private_settings(self._payload(pipeline, context)) as path:
-            self._aim(path, master, other, self.rows_ahead(context, pipeline))
+            self._aim(path, master, other, self.rows_ahead(context))
             self._name_jars(pipeline)
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
@@ -160,13 +161,12 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             "options": self.driver_options(context, pipeline),
         }
 
-    def rows_ahead(self, context: Context, pipeline: Pipeline) -> int | None:
+    def rows_ahead(self, context: Context) -> int | None:
         """How many rows or events the driver has to read or compare; None if nobody knows."""
-        if self.app not in AHEAD:
-            return None
-        with suppress(CdcError):  # the driver will meet it, too, and say so
-            return AHEAD[self.app](open_run_of(context, pipeline, self.report_dir))
-        return None
+        if self.app in SHORT:
+            return 0
+        read = context["ti"].xcom_pull(task_ids=READS) if self.app == "verify" else None
+        return int(read["rows"]) if isinstance(read, Mapping) and "rows" in read else None
 
     def run_id(self, context: Context) -> str:
         """The run's name in the pipeline's lease and ledger."""
@@ -300,14 +300,16 @@ class ApplyChangesOperator(CdcSparkOperator):
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
         options = asked_for(context, pipeline)
-        self.waiting: Facts = {}
+        self.waiting: Facts = {}  # nothing is known of a replay, and a driver that stays meets more than what waits now
         if not options.get("replay"):
-            run = open_run_of(context, pipeline, self.report_dir)
-            self.waiting = self._wait_for_work(run, _stays(pipeline, options))
+            stays = _stays(pipeline, options)
+            seen = self._wait_for_work(open_run_of(context, pipeline, self.report_dir), stays)
+            self.waiting = {} if stays else seen
         return super().execute(context)
 
-    def rows_ahead(self, context: Context, pipeline: Pipeline) -> int | None:
-        return None if _stays(pipeline, asked_for(context, pipeline)) else self.waiting.get("events")
+    def rows_ahead(self, context: Context) -> int | None:
+        del context
+        return self.waiting.get("events")
 
     def run_id(self, context: Context) -> str:
         """Differs from the id of a nightly run in the same minute: Airflow names both `scheduled__<minute>`, and
@@ -346,20 +348,6 @@ class MaintainOperator(CdcSparkOperator):
     """Maintain the sink tables of `pipeline`: compaction and expiry, according to its policy. No row changes."""
 
     app = "maintain"
-
-
-def _staged_rows(run: Run) -> int:
-    from airflow_cdc.flows.recovery import current
-
-    return sum(stage.rows for stage in current(run).stages.values())
-
-
-# application → how many rows it has ahead, where that is known before it starts
-AHEAD: Mapping[str, Callable[[Run], int]] = {
-    "publish": lambda _run: 0,
-    "reset_offset": lambda _run: 0,
-    "verify": _staged_rows,
-}
 
 
 def _tuning(master: str, rows: int | None) -> dict[str, str]:

@@ -13,7 +13,6 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,11 +30,9 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.pipeline import ApplySpec
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.flows import backlog as pending
-from airflow_cdc.flows import recovery
 from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
 from airflow_cdc.operators.base import find_pipeline
@@ -44,13 +41,6 @@ from airflow_cdc.operators.quick_start import QUICK
 from airflow_cdc.spark_apps.driver.session import LATE_COMPILER
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
-
-
-def raises(error: Exception) -> Any:
-    def call(*_: Any) -> None:
-        raise error
-
-    return call
 
 
 def operator(**kwargs: Any) -> spark.CdcSparkOperator:
@@ -234,19 +224,24 @@ def test_a_driver_that_stays_is_not_for_short_work(submitted: Submitted, step: A
     assert LATE_COMPILER in str(submitted.command)
 
 
-def test_verify_has_the_staged_rows_ahead_and_recover_nobody_knows_what(
-    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("app", "recovered", "quick"),
+    [
+        ("verify", {"rows": 1_000}, True),
+        ("verify", {"rows": 10_000_000}, False),
+        ("verify", None, False),
+        ("recover", {"rows": 1_000}, False),
+        ("publish", None, True),
+    ],
+)
+def test_verify_has_ahead_what_recover_read_and_recover_nobody_knows_what(
+    app: str, recovered: dict[str, int] | None, quick: bool, submitted: Submitted
 ) -> None:
-    for rows, quick in ((1_000, True), (10_000_000, False)):
-        stages = {"shop.orders": StagedTable("recov_1_1", rows, 7)}
-        monkeypatch.setattr(recovery, "current", lambda _run, stages=stages: SimpleNamespace(stages=stages))
-        operator(app="verify").execute(context())
-        assert (QUICK in str(submitted.command)) is quick
-    operator(app="recover").execute(context())
-    assert LATE_COMPILER in str(submitted.command)
-    monkeypatch.setattr(recovery, "current", raises(SourceError("away")))
-    operator(app="verify").execute(context())
-    assert LATE_COMPILER in str(submitted.command), "the driver says what is wrong"
+    given = context()
+    given["ti"].xcom["recover"] = recovered  # type: ignore[attr-defined]
+    operator(app=app).execute(given)
+    assert (QUICK in str(submitted.command)) is quick
+    assert (LATE_COMPILER in str(submitted.command)) is not quick
 
 
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})
