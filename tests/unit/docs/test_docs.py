@@ -316,3 +316,10 @@ def test_the_readmes_table_is_that_of_the_demo() -> None:
     readme = (ROOT / "README.md").read_text()
     assert f"| {ours[1]} | **{ours[2]}** |" in readme
     assert f"| {peer[1]} | {int(peer[2]):,} |" in readme
+
+
+def test_the_readmes_ratios_are_those_of_their_pages() -> None:
+    rows = re.findall(r"\| \[([\d.]+)\]\((docs/[\w/-]+\.md)\) \|", (ROOT / "README.md").read_text())
+    assert len(rows) >= 6
+    for ratio, page in rows:
+        assert re.search(rf"(?<![\d.]){re.escape(ratio)}(?![\d.]\d)", (ROOT / page).read_text()), (ratio, page)
