@@ -95,7 +95,7 @@ def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool
 
 
 def events_left(stamp: Stamp | None, state: TopicState | None) -> int:
-    """How many events of the topic the stamp is not past; all of them without a stamp of this topic."""
+    """How many events of the topic the stamp is not past; all of them without a stamp of a topic of this name."""
     if state is None:
         return 0
     applied = stamp.offsets.get(state.name) if stamp else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run
 from airflow_cdc.flows.stages import check_stages
+from airflow_cdc.java import java_command
 from airflow_cdc.kinds import config_rules_of, no_recovery
 
 JAVA_FLOOR = 17
@@ -49,10 +49,9 @@ def _version(name: str) -> str | None:
 
 
 def _java() -> Check:
-    home = os.environ.get("JAVA_HOME")
-    binary = f"{home}/bin/java" if home else shutil.which("java")
+    binary = java_command()
     todo = f"Install Java {JAVA_FLOOR} or newer and set JAVA_HOME."
-    if not binary or not shutil.which(binary):
+    if not binary:
         return Check("installation", "java", "bad", "no java on PATH or in JAVA_HOME", todo)
     version = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
     quoted = version.split('"')

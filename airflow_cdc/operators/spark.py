@@ -31,10 +31,10 @@ from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.kinds import SINKS
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
+from airflow_cdc.operators.class_archive import class_archive
 from airflow_cdc.operators.deadline import Deadline
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.operators.other_spark import OtherSpark, ask, check_ours
-from airflow_cdc.operators.quick_start import class_archive, compilers
 from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
@@ -355,10 +355,12 @@ def _tuning(master: str, rows: int | None) -> dict[str, str]:
 
     There a `spark.pyspark.python` is meant for the executors, and without the other setting it would move the driver, too.
     """
-    from airflow_cdc.spark_apps.driver.session import LOCAL, is_local
+    from airflow_cdc.spark_apps.driver.session import JAVA_OPTIONS, LOCAL, is_local, java_options
 
     if is_local(master):
-        return compilers({key: value for key, value in LOCAL.items() if key != "spark.master"}, rows)
+        return {key: value for key, value in LOCAL.items() if key != "spark.master"} | {
+            JAVA_OPTIONS: java_options(rows)
+        }
     return {"spark.pyspark.driver.python": sys.executable}
 
 

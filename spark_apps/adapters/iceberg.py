@@ -136,10 +136,8 @@ class IcebergWriter:
     def few(self, stage: Stage, version: int, *, most_rows: int, most_bytes: int) -> pa.Table | None:
         """See ports_few.HoldsFew."""
         staged = self._lake.table(*stage.identifier)
-        rows, size = (
-            row_count(staged.metadata, version),
-            summary_of(snapshot_at(staged.metadata, version)).get("total-files-size"),
-        )
+        rows = row_count(staged.metadata, version)
+        size = summary_of(snapshot_at(staged.metadata, version)).get("total-files-size")
         if rows is None or size is None or rows > most_rows or int(size) > most_bytes:
             return None
         return staged.scan(snapshot_id=version).to_arrow()

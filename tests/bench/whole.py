@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from airflow_cdc.spark_apps.driver.session import python_of
 from tests.bench.result import FOLDER, Ratio
 from tests.faults.world import submit_command
 
@@ -68,9 +69,8 @@ def empty_driver(*settings: str, times: int = 3) -> float:
 
 
 def _seconds(command: list[str]) -> float:
-    python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     began = time.monotonic()
-    subprocess.run(command, env={**os.environ, **python}, check=True, capture_output=True, timeout=300)
+    subprocess.run(command, env={**os.environ, **python_of(local=True)}, check=True, capture_output=True, timeout=300)
     return time.monotonic() - began
 
 

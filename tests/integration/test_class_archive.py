@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from airflow_cdc.operators.quick_start import JAVA_OPTIONS, class_archive
-from airflow_cdc.spark_apps.driver.session import LOCAL
+from airflow_cdc.operators.class_archive import class_archive
+from airflow_cdc.spark_apps.driver.session import JAVA_OPTIONS, LOCAL, python_of
+from tests.bench.whole import EMPTY
 
-EMPTY = "from pyspark.sql import SparkSession\nSparkSession.builder.getOrCreate().stop()\n"
 SPARK_SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
 FROM_THE_ARCHIVE = "source: shared objects file (top)"
 
@@ -22,10 +22,9 @@ def classes_loaded(folder: Path, archives: Path, name: str) -> str:
     conf = {**LOCAL, JAVA_OPTIONS: f"-Duser.timezone=UTC -Xlog:class+load:file={loaded}"}
     with class_archive(archives, conf, SPARK_SUBMIT) as given:
         settings = [f"--conf={key}={value}" for key, value in given.items()]
-        python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
         done = subprocess.run(
             [SPARK_SUBMIT, *settings, str(script)],
-            env={**os.environ, **python},
+            env={**os.environ, **python_of(local=True)},
             capture_output=True,
             text=True,
             timeout=300,

@@ -37,8 +37,7 @@ from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
 from airflow_cdc.operators.base import find_pipeline
 from airflow_cdc.operators.deadline import Deadline
-from airflow_cdc.operators.quick_start import QUICK
-from airflow_cdc.spark_apps.driver.session import LATE_COMPILER
+from airflow_cdc.spark_apps.driver.session import LATE_COMPILER, QUICK_COMPILER
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
 
@@ -211,7 +210,7 @@ def test_the_compiler_is_that_of_the_work_ahead(events: int, quick: bool, submit
     step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "events": events, "dead_letters": 0})
     task = spark.ApplyChangesOperator(task_id="t", pipeline="shop")
     task.execute(context())
-    assert (QUICK in str(submitted.command)) is quick
+    assert (QUICK_COMPILER in str(submitted.command)) is quick
     assert (LATE_COMPILER in str(submitted.command)) is not quick
     task.execute(context(replay=True))
     assert LATE_COMPILER in str(submitted.command), "nobody knows how much a replay is"
@@ -240,7 +239,7 @@ def test_verify_has_ahead_what_recover_read_and_recover_nobody_knows_what(
     given = context()
     given["ti"].xcom["recover"] = recovered  # type: ignore[attr-defined]
     operator(app=app).execute(given)
-    assert (QUICK in str(submitted.command)) is quick
+    assert (QUICK_COMPILER in str(submitted.command)) is quick
     assert (LATE_COMPILER in str(submitted.command)) is not quick
 
 

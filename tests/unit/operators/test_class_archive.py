@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.operators.quick_start import CLASS_PATH, JAVA_OPTIONS, class_archive
+from airflow_cdc.operators.class_archive import CLASS_PATH, class_archive
+from airflow_cdc.spark_apps.driver.session import JAVA_OPTIONS
 
 CONF = {JAVA_OPTIONS: "-Duser.timezone=UTC", CLASS_PATH: "a.jar"}
 

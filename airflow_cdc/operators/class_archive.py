@@ -1,8 +1,8 @@
-"""Java options with which a driver costs less: the compiler that fits the work ahead, and an archive of Spark's classes.
+"""An archive of Spark's classes, with which a driver starts sooner.
 
-Most of what a short driver costs is the JVM reading and verifying the classes of Spark, and compiling code that runs a
-few times. With class data sharing (https://openjdk.org/jeps/350) one driver writes its classes to an archive when it
-ends, and later ones map that. The JVM checks that the archive was made of the same jars, and goes on without it if not.
+Much of what a short driver costs is the JVM reading and verifying the classes of Spark. With class data sharing
+(https://openjdk.org/jeps/350) one driver writes its classes to an archive when it ends, and later ones map that. The JVM
+checks that the archive was made of the same jars, and goes on without it if not.
 """
 
 from __future__ import annotations
@@ -16,25 +16,14 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
-log = logging.getLogger("airflow_cdc.quick_start")
+from airflow_cdc.java import java_command
+from airflow_cdc.spark_apps.driver.session import JAVA_OPTIONS
 
-JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+log = logging.getLogger("airflow_cdc.class_archive")
+
 CLASS_PATH = "spark.driver.extraClassPath"
-# The quick compiler alone: half the processor time of a driver with little to do, twice that of digesting millions of rows.
-# With it, the JVM would keep 48 MB for compiled code, and stop compiling for good once Spark has filled them.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
-# up to so many rows or events, the work is over before the second compiler has paid
-QUICK_ROWS = 500_000
 # of the JVM itself, each in a word of its own
 _OWN = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare", "-XX:+AutoCreateSharedArchive")
-
-
-def compilers(conf: Mapping[str, str], rows: int | None) -> dict[str, str]:
-    """A local driver's own settings `conf`, with the quick compiler alone if `rows` (None: unknown) are few."""
-    if rows is None or rows > QUICK_ROWS:
-        return dict(conf)
-    kept = [word for word in conf.get(JAVA_OPTIONS, "").split() if not word.startswith("-XX:Tier")]
-    return {**conf, JAVA_OPTIONS: " ".join([*kept, QUICK])}
 
 
 @contextmanager
@@ -71,7 +60,6 @@ def _made(folder: Path) -> bool:
 
 def _name(conf: Mapping[str, str], spark_submit: str) -> str:
     """A name for what the JVM checks: Java, Spark, and the class path. Another installation makes another archive."""
-    java = Path(os.environ.get("JAVA_HOME", ""), "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
-    files = [Path(java or "java"), Path(shutil.which(spark_submit) or spark_submit)]
+    files = [Path(java_command() or "java"), Path(shutil.which(spark_submit) or spark_submit)]
     known = [f"{file.resolve()} {file.stat().st_mtime_ns if file.exists() else 0}" for file in files]
     return hashlib.sha256("\n".join([*known, version("pyspark"), conf.get(CLASS_PATH, "")]).encode()).hexdigest()[:16]
