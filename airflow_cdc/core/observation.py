@@ -42,7 +42,7 @@ class SourceFacts(ABC):
         retention: None where it cannot be read.
         cascades: foreign keys of captured tables whose changes this server does not log, "child (parent)".
         missing_privileges: privileges that a recovery needs and the user lacks, "PRIVILEGE on what".
-        replicas_seen: servers that replicate from it now, as it lists them; how to log in there is not known.
+        replicas_seen: replicas and connectors that read its log now, as it lists them; how to log in there is not known.
     """
 
     version: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import re
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -18,7 +18,6 @@ from pymysql.connections import Connection
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.forecast import Retention
-from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.forecast import LogFile
 from airflow_cdc.sources.mysql.position import BinlogPosition
@@ -224,15 +223,10 @@ def _inside(connection: Connection[Any]) -> Any:
 
 
 def seen_replicas(session: Session) -> tuple[str, ...]:
-    """Servers that replicate from this one now, as "server 2 at host:port (uuid)"; () if the user may not ask."""
-    new = session.version.can(Capability.SHOW_REPLICA_STATUS)
-    try:
-        rows = session.rows("SHOW REPLICAS" if new else "SHOW SLAVE HOSTS", doing="list the replicas")
-    except MissingPrivilegeError:
-        return ()
-    return tuple(_seen({key.lower(): value for key, value in row.items()}) for row in rows)
+    """Clients that read the log now, replicas and connectors, as "user at host:port"; () for a user without PROCESS.
 
-
-def _seen(row: Mapping[str, Any]) -> str:
-    at = f"{row.get('host') or 'unnamed host'}:{row.get('port')}"
-    return f"server {row.get('server_id')} at {at} ({row.get('replica_uuid') or row.get('slave_uuid')})"
+    Not by SHOW SLAVE HOSTS: it reads the session of each client that registered as a replica, also of one that is gone
+    since, so that a look at it ended MySQL 8.0.15 (https://github.com/percona/percona-server/pull/2589).
+    """
+    rows = session.rows("SHOW PROCESSLIST", doing="list who reads the log")
+    return tuple(f"{row['User']} at {row['Host']}" for row in rows if str(row["Command"]).startswith("Binlog Dump"))

@@ -61,8 +61,8 @@ def gtid_purged(case: MySqlCase) -> Evidence | None:
 
 
 def _replicas(source: MySqlFacts) -> dict[str, object]:
-    """Replicas that the server itself lists: they may still have the log. Anyone with a login there can add them."""
-    return {f"replica {n}": text for n, text in enumerate(source.replicas_seen, 1)}
+    """Who reads the server's log now: a replica among them may still have it. Anyone with a login there can add it."""
+    return {f"log reader {n}": text for n, text in enumerate(source.replicas_seen, 1)}
 
 
 def position_ahead(case: MySqlCase) -> Evidence | None:
