@@ -16,7 +16,7 @@ from airflow_cdc.decisions.compare.leaves import LeafScheme
 from airflow_cdc.spark_apps.apply.record import IN_RECORD, SIDES, TOMBSTONE
 from airflow_cdc.spark_apps.compare.digest import ROWS
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
-from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.ports import Bounds, EventDecoder, ReadRanges, SourceLog
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, Row, SparkSession
 
+# for so few records, compiling code takes longer than interpreting the plan
+INTERPRETED_RECORDS = 5_000
 # How many records before the ends are read to learn which transactions they hold; more are read if these do not reach
 # back to the source's position from before the ends.
 LOOK_BACK = (200, 5_000, 100_000)
@@ -100,7 +102,9 @@ def records_between(start: Mapping[int, int], stop: Mapping[int, int]) -> int:
 def read_events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
     """The table's own records in these ranges, all held in memory."""
     # No where() on decoded columns: Spark would push it below the decoding and spend half a minute planning that.
-    return own_events(event_rows(sibling(spark, SMALL_BATCH), topic, ranges).collect())
+    few = sum(end - begin for begin, end in ranges.values()) <= INTERPRETED_RECORDS
+    session = sibling(spark, SMALL_BATCH | INTERPRETED if few else SMALL_BATCH)
+    return own_events(event_rows(session, topic, ranges).collect())
 
 
 def event_rows(session: SparkSession, topic: Topic, ranges: Bounds) -> DataFrame:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as fn
+
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, read_leaves
@@ -15,8 +17,7 @@ from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.verdict import Rows
 from airflow_cdc.spark_apps.compare import digest, few
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
-from airflow_cdc.spark_apps.driver.sql import quote_ident
-from airflow_cdc.spark_apps.driver.views import view_of
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.ports_few import HoldsFew
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.ports import Stage
     from airflow_cdc.spark_apps.ports import StageWriter
+
+_KEY = own_name("key_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +69,31 @@ class SinkView:
 
     def images_frame(self, table: Table, part: Part = WHOLE) -> DataFrame:
         """(key_text, h, x0, x1 …) of all rows; x are the columns outside the hash, canonical as they are stored."""
-        others = "".join(f", {quote_ident(name)} AS x{at}" for at, name in enumerate(outside_hash(table)))
+        return self._rows(table, part).selectExpr(*_image(table))
+
+    def _rows(self, table: Table, part: Part) -> DataFrame:
+        """The part's rows as they are stored."""
         condition = digest.ROWS.part_where(table, part)
-        where = f" WHERE {condition}" if condition else ""
-        return self.spark.sql(
-            f"SELECT {key_text(table)} AS key_text, {row_hash(table)} AS h{others} FROM {self.relation}{where}"
-        )
+        return self.frame().where(condition) if condition else self.frame()
 
     def images(self, table: Table, keys: Iterable[str], part: Part = WHOLE) -> Rows:
         """The rows under these key texts."""
         wanted, found = sorted(set(keys)), defaultdict(list)
         if not wanted:
             return {}
-        asked = self.spark.createDataFrame([(key,) for key in wanted], "key_text string")
-        with view_of(asked) as view, view_of(self.images_frame(table, part)) as rows:
-            sql = f"SELECT /*+ BROADCAST(k) */ r.* FROM {rows} r LEFT SEMI JOIN {view} k ON r.key_text = k.key_text"
-            for key, *image in self.spark.sql(sql).collect():
-                found[key].append(tuple(image))
+        asked = self.spark.createDataFrame([(key,) for key in wanted], f"{quote_ident(_KEY)} string")
+        keyed = self._rows(table, part).withColumn(_KEY, fn.expr(key_text(table)))
+        # joined before the rows are hashed, which costs more than all else and is for these alone
+        rows = keyed.join(fn.broadcast(asked), _KEY, "left_semi").selectExpr(*_image(table))
+        for key, *image in rows.collect():
+            found[key].append(tuple(image))
         return dict(found)
+
+
+def _image(table: Table) -> list[str]:
+    """What images_frame has of a row."""
+    others = (f"{quote_ident(name)} AS x{at}" for at, name in enumerate(outside_hash(table)))
+    return [f"{key_text(table)} AS key_text", f"{row_hash(table)} AS h", *others]
 
 
 def pinned(spark: SparkSession, writer: StageWriter, stage: Stage, version: int) -> SinkView:
