@@ -37,7 +37,8 @@ from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.kinds import config_rules_of
-from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_from, start_of
+from airflow_cdc.spark_apps.apply.batch import apply_table
+from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, Result, start_from, start_of
 from airflow_cdc.spark_apps.apply.continuous import Loop
 from airflow_cdc.spark_apps.apply.few import apply_few, offsets_of
 from airflow_cdc.spark_apps.apply.replay import replay
@@ -265,7 +266,8 @@ def _applied_at_once(job: _Job, opened: SmallCommit, start: Start, table_id: str
 
 def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> Result:
     kept, name = job.ctx.letters, target.table.full_name
-    result = apply_table(job.ctx, target, job.ends)
+    # without a stage it was tried before
+    result = apply_table(replace(job.ctx, few=None), target, job.ends)
     if result["behind"]:
         log.info("%s: the connector is repeating changes; the batch is written once apply is past them", name)
         return {**result, "published": False}

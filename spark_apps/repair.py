@@ -38,7 +38,7 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
-from airflow_cdc.spark_apps.apply.batch import start_of
+from airflow_cdc.spark_apps.apply.context import start_of
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import SuiteResult
 from airflow_cdc.spark_apps.compare.in_place import compare_in_place

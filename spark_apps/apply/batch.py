@@ -12,43 +12,39 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.coverage import Covered
-from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.ports import Stage
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import (
     Applied,
     LastChange,
     Start,
-    check_ddl,
     check_made_anew,
-    check_same_ddl,
     check_same_topic,
     is_behind,
-    plan_ddl,
-    plan_start,
 )
 from airflow_cdc.spark_apps.apply import changes, counts, schema_values
+from airflow_cdc.spark_apps.apply.context import (
+    ApplyContext,
+    ApplyTarget,
+    Result,
+    applied_after,
+    check_counted,
+    judged,
+    result_of,
+    start_from,
+)
+from airflow_cdc.spark_apps.apply.few import apply_few
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.ports import (
-    DeadLetters,
-    EventDecoder,
-    ReadDdl,
-    ReadFew,
-    ReadRanges,
-    SourceLog,
-    StageWriter,
-)
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
 if TYPE_CHECKING:
@@ -61,58 +57,6 @@ RECORDS_PER_FILE = 100_000
 BROADCAST_RECORDS = 500_000
 # Where brokers give topics no id: how many records before the stamp are compared with what was applied.
 LOOK_BACK = 2_000
-
-Result = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyContext:
-    """What all tables of a batch share.
-
-    Attributes:
-        epochs: of the control table; a stage whose stamp is not of its table's epoch is refused (INV 1, 2).
-        topics: the topics as they were when `upto` was taken.
-        few: reads few records in memory; None: every batch is left to Spark.
-        threads: how many tables are merged in parallel.
-        max_dead_letters: more bad records than this in one table's batch mean that the whole batch is decoded wrongly;
-            more rows than this with characters that the connector reads wrongly must be reported to a person.
-        write_behind: whether a batch that ends inside a range that the connector repeats is written (INV 18). It must
-            not be published, so writing it makes sense only in a stage that a later batch continues.
-    """
-
-    spark: SparkSession
-    writer: StageWriter
-    letters: DeadLetters
-    epochs: Epochs
-    log: SourceLog
-    events: EventDecoder
-    topics: Mapping[str, TopicState]
-    read: ReadRanges
-    read_ddl: ReadDdl
-    few: ReadFew | None = None
-    threads: int = 4
-    max_dead_letters: int = 1_000
-    write_behind: bool = True
-
-
-S_co = TypeVar("S_co", bound=Stage, covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyTarget(Generic[S_co]):
-    """One table and the stage its changes go to.
-
-    Attributes:
-        stamp: the control table's mirrored stamp, used when no snapshot of the stage carries a stamp any more.
-        defaults: the source's default of each column; None: not known, so no column can be added.
-        table_id: the source engine's internal table id; None if the engine has none.
-    """
-
-    table: Table
-    stage: S_co
-    stamp: Stamp | None = None
-    defaults: Mapping[str, str | None] | None = None
-    table_id: str | None = None
 
 
 def apply_batch(
@@ -156,49 +100,6 @@ def apply_each(
         return dict(zip((t.table.full_name for t in targets), pool.map(one, targets), strict=True))
 
 
-def find_start(ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]]) -> Start:
-    """Plan what to read for a target, from its stage's newest stamp. Raises what decisions.apply.start.plan_start raises."""
-    return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
-
-
-def start_of(
-    ctx: ApplyContext,
-    table: Table,
-    identifier: tuple[str, str],
-    upto: Mapping[str, Mapping[int, int]],
-    mirror: Stamp | None = None,
-) -> Start:
-    """Plan what to read for any table of the sink, such as a target that has no stage yet; see find_start."""
-    return start_from(ctx, table, *ctx.writer.stamped(identifier, mirror), upto)
-
-
-def start_from(
-    ctx: ApplyContext,
-    table: Table,
-    stamp: Stamp | None,
-    summary: Mapping[str, str],
-    upto: Mapping[str, Mapping[int, int]],
-) -> Start:
-    """Plan what to read for a table with this stamp, of a commit with this summary; see find_start."""
-    routing = ctx.events.routing
-    routing.check_table(table)
-    topic = routing.topic_of(table.full_name)
-    changes_of = routing.ddl_topic or ""
-    ddl = plan_ddl(stamp, changes_of, ctx.topics.get(changes_of), upto.get(changes_of, {}))
-    state, ends = ctx.topics.get(topic), upto.get(topic, {})
-    return plan_start(
-        table,
-        ctx.epochs.of(table.full_name),
-        stamp,
-        summary,
-        topic=topic,
-        state=state,
-        upto=ends,
-        ddl=ddl,
-        read_position=ctx.log.read_position,
-    )
-
-
 def apply_table(
     ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]], *, always_stamp: bool = False
 ) -> Result:
@@ -210,6 +111,8 @@ def apply_table(
     start = start_from(ctx, target.table, *stamped, upto)
     if start.current and not always_stamp and target.table_id in {None, start.applied.table_id}:
         return result_of(start, counts.Counts(), opened.version if opened else writer.version(target.stage), began)
+    if opened and (done := apply_few(ctx, opened, start, target.table_id, target.defaults)) is not None:
+        return done
     known = start.fingerprint
     definition = opened.definition(known) if opened else writer.definition(target.stage, known)
     start = judged(ctx, start, target.table_id, definition)
@@ -221,22 +124,6 @@ def apply_table(
         check_same_topic(start, _earlier(ctx, session, start))
     done = _apply_events(ctx, target, start, _decoded(ctx, session, start))
     return _result(ctx, target, start, began=began, **done)
-
-
-def judged(ctx: ApplyContext, start: Start, table_id: str | None, stored: Table | None) -> Start:
-    """The start with the judgement of the DDL since its stamp. Raises what decisions.apply.start.check_ddl raises."""
-    statements = [] if start.ddl.empty else ctx.read_ddl(start.ddl.topic, start.ddl.ranges)
-    if statements and start.ddl.before:
-        check_same_ddl(start, ctx.read_ddl(start.ddl.topic, start.ddl.before))
-    return check_ddl(
-        start,
-        statements,
-        table_id,
-        stored,
-        covered=ctx.log.covered(start.watermark),
-        judge=ctx.log.judge_ddl,
-        truncates_seen=ctx.events.routing.truncates_seen,
-    )
 
 
 def _apply_nothing(
@@ -297,21 +184,6 @@ def _apply_events(ctx: ApplyContext, target: ApplyTarget[Stage], start: Start, d
     batch = _Batch(target.stage, start, covered, applied_after(start, counted), counted, fit)
     repeats = _apply_images(ctx, batch, decoded) if start.table.keyless else _apply_keys(ctx, batch, decoded)
     return {"counted": counted, **_columns(fit), "repeats": repeats}
-
-
-def check_counted(
-    ctx: ApplyContext, start: Start, counted: counts.Counts, defaults: Mapping[str, str | None] | None
-) -> None:
-    """Raise for a batch that must not be applied. Nothing has been written yet."""
-    counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
-    counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, defaults or {}))
-    check_made_anew(start, counted.truncates)
-
-
-def applied_after(start: Start, counted: counts.Counts) -> Applied:
-    """What the commit of a counted batch records; its highest changes (keyless tables) are still those before it."""
-    last = {**start.applied.last, **counted.last}
-    return replace(start.applied, last=last, snapshots=start.applied.snapshots + counted.snapshots_begun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -470,20 +342,3 @@ def _result(
             todo="Nothing was published; run the job again.",
         )
     return result_of(start, counted, ctx.writer.version(target.stage), began, **extra)
-
-
-def result_of(start: Start, counted: counts.Counts, version: int | None, began: float, **extra: Any) -> Result:
-    """The result of a table's batch; `version` None: nothing was written."""
-    return {
-        "repeats": 0,
-        "added": [],
-        "widened": [],
-        **counted.to_json(),
-        **extra,
-        "table": start.table.full_name,
-        "topic": start.topic,
-        "offsets": TopicOffsets.after(start.topic_id, start.ranges).to_json()["partitions"],
-        "snapshot_id": version,
-        "behind": is_behind(start.applied.last, counted.last),
-        "seconds": round(time.monotonic() - began, 3),
-    }

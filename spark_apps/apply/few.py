@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import is_behind
-from airflow_cdc.spark_apps.apply.batch import Result, applied_after, check_counted, judged, result_of
+from airflow_cdc.spark_apps.apply.context import Result, applied_after, check_counted, judged, result_of
 from airflow_cdc.spark_apps.apply.counts import Counts, read_change
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, RAW_ARROW, TOMBSTONE, UPDATE
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Column, Table
     from airflow_cdc.decisions.apply.start import LastChange, Start
-    from airflow_cdc.spark_apps.apply.batch import ApplyContext
+    from airflow_cdc.spark_apps.apply.context import ApplyContext
     from airflow_cdc.spark_apps.ports import PlainDecoder
 
 log = logging.getLogger("airflow_cdc.apply")
 
-# More records or bytes than this are worth Spark's plans.
-FEW: Final = 5_000
+# More records or bytes than this are worth Spark's plans: in memory a record costs some 50 µs, and a plan a second.
+FEW: Final = 20_000
 MOST_BYTES: Final = 16 << 20
 SETTINGS: Final[Mapping[str, str]] = SMALL_BATCH | INTERPRETED
 # (partition, op, its place in the log, whether a converter may have replaced NULLs) of a record
@@ -69,10 +69,10 @@ def apply_few(
     table_id: str | None,
     defaults: Mapping[str, str | None] | None,
 ) -> Result | None:
-    """Apply a batch to a table itself in one commit; None if it is left to Spark's jobs, and nothing was written.
+    """Apply a batch to a table, or a stage, in one commit; None if it is left to Spark's jobs, and nothing was written.
 
-    `start` is of the table as `opened`. The result is that of batch.apply_table; a batch that is `behind` is not written
-    (INV 18). Raises what apply_table raises for a batch that must not be applied, and StaleHeadError if the table has
+    `start` is of the table as `opened`. The result is that of batch.apply_table; a batch that is `behind` is written only
+    where that is asked for (INV 18). Raises what apply_table raises for a batch that must not be applied, and StaleHeadError if the table has
     changed since it was opened.
     """
     began = time.monotonic()
@@ -87,7 +87,7 @@ def apply_few(
         return None
     check_counted(ctx, start, batch.counted, defaults)
     columns: Result = {"added": [], "widened": [], "dropped": []}
-    if is_behind(start.applied.last, batch.counted.last):
+    if not ctx.write_behind and is_behind(start.applied.last, batch.counted.last):
         return result_of(start, batch.counted, None, began, **columns)
     summary = start.summary(applied_after(start, batch.counted))
     version = opened.write(start.table, batch.keys, batch.rows, summary)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.start import Start
-    from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
+    from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget
     from airflow_cdc.spark_apps.ports import RowReader
 
 log = logging.getLogger("airflow_cdc.replay")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,8 +25,9 @@ from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import nonempty
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
-from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget
+from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.driver.session import SessionOnDemand
 from airflow_cdc.spark_apps.ports import Bounds, Ranges
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.wire import Record
@@ -162,6 +164,17 @@ class Topic:
         return {self.name: {p: end for p, (_, end) in self.state.partitions.items()}}
 
 
+def no_session() -> tuple[SparkSession, list[str]]:
+    """A session for what must work without one, and the threads that asked for it all the same."""
+    asked = list[str]()
+
+    def make() -> SparkSession:
+        asked.append(threading.current_thread().name)
+        raise AssertionError("a session of Spark was asked for")
+
+    return SessionOnDemand.of(make), asked
+
+
 def few_of(topics: Mapping[str, Topic], topic: str, bounds: Bounds, most_bytes: int) -> list[Record] | None:
     """Records of topics in memory, as transports.kafka.wire.read_few gives them."""
     within = [
@@ -196,9 +209,15 @@ class Bench:
         return ApplyTarget(made, self.lake.stage(self.namespace, made.name, label))
 
     def context(
-        self, topics: Sequence[Topic], epoch: int = 1, made: ConnectorSettings | None = None, **more: Any
+        self,
+        topics: Sequence[Topic],
+        epoch: int = 1,
+        made: ConnectorSettings | None = None,
+        *,
+        in_memory: bool = False,
+        **more: Any,
     ) -> ApplyContext:
-        """A context that reads the topics in memory."""
+        """A context that reads the topics in memory. `in_memory`: few records are applied without Spark."""
 
         def read(spark: SparkSession, ranges: Ranges) -> DataFrame:
             self.reads.append(ranges)
@@ -225,7 +244,8 @@ class Bench:
             states,
             read,
             lambda _topic, _ranges: (),
-            **{"few": few, **more},
+            few if in_memory else None,
+            **more,
         )
 
     def rows(self, stage: Stage) -> list[tuple[Any, ...]]:

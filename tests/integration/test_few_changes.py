@@ -7,7 +7,7 @@ import json
 import random
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,9 +21,10 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, stamp_and_summary, summary_of
 from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
 from airflow_cdc.spark_apps.apply import few
-from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, Result, apply_table, start_from
+from airflow_cdc.spark_apps.apply.batch import apply_table
+from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, Result, start_from
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
-from tests.integration.apply_support import ITEMS, Bench, Topic, column, stamp_at, table
+from tests.integration.apply_support import ITEMS, Bench, Topic, column, no_session, stamp_at, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,11 +86,11 @@ class Side:
     def apply(self, end: int, *, in_memory: bool, **more: Any) -> None:
         """A batch up to `end`, as apply_changes applies it."""
         self.batches += 1
-        ctx = self.bench.context([self.topic], **more)
+        ctx = self.bench.context([self.topic], in_memory=in_memory, **more)
         upto = {self.topic.name: dict.fromkeys(range(self.topic.partitions), end)}
         opened = opened_at(ctx, self.place)
         start = start_from(ctx, self.made, *opened.stamped(None), upto)
-        done = few.apply_few(ctx, opened, start, None, {}) if in_memory else None
+        done = few.apply_few(ctx, opened, start, None, {})
         self.by_arrow += done is not None
         if done is None:
             lake = self.bench.lake
@@ -304,7 +305,7 @@ def test_what_is_not_plain_is_left_to_spark(spark: SparkSession, lake: Lake, unu
     side.topic.update({}, id=1, name="new", qty=1)
     unusual(side.topic)
     head = lake.head(*side.place)
-    ctx = side.bench.context([side.topic])
+    ctx = side.bench.context([side.topic], in_memory=True)
     opened = opened_at(ctx, side.place)
     start = start_from(ctx, ITEMS, *opened.stamped(None), side.topic.upto)
     done = few.apply_few(ctx, opened, start, None, {})
@@ -351,10 +352,43 @@ def test_a_repeated_range_is_not_written(spark: SparkSession, lake: Lake) -> Non
     side.topic.update({}, id=1, name="two", qty=2)
     side.apply(len(side.topic.records), in_memory=True)
     side.topic.event("u", {}, {"id": 1, "name": "one", "qty": 1}, source=first)
-    ctx = side.bench.context([side.topic])
+    ctx = side.bench.context([side.topic], in_memory=True, write_behind=False)
     opened = opened_at(ctx, side.place)
     head = lake.head(*side.place)
     done = few.apply_few(ctx, opened, start_from(ctx, ITEMS, *opened.stamped(None), side.topic.upto), None, {})
     assert done is not None
     assert (done["behind"], done["snapshot_id"], lake.head(*side.place)) == (True, None, head)
     assert json.loads(json.dumps(done)) == done
+
+
+def test_a_batch_that_ends_inside_repeats_is_written_to_a_stage_that_goes_on(spark: SparkSession, lake: Lake) -> None:
+    """As by Spark's jobs: a verification's stage is at each end, and its next batch is past the repeats (INV 18)."""
+    side = quiet(spark, lake, [])
+    first = side.topic.update({}, id=1, name="one", qty=1)
+    side.topic.update({}, id=1, name="two", qty=2)
+    side.apply(len(side.topic.records), in_memory=True)
+    side.topic.event("u", {}, {"id": 1, "name": "one", "qty": 1}, source=first)
+    target = ApplyTarget(ITEMS, lake.stage(*side.place, "recov_1_1"), None, {})
+    told = [apply_table(side.bench.context([side.topic], in_memory=True), target, side.topic.upto)]
+    side.topic.update({}, id=1, name="three", qty=3)
+    told.append(apply_table(side.bench.context([side.topic], in_memory=True), target, side.topic.upto))
+    assert [one["behind"] for one in told] == [True, False]
+    assert told[1]["snapshot_id"] == lake.stage_head(target.stage)
+    assert side.bench.rows(target.stage) == [(1, "three", 3), (100, "first", 1)]
+
+
+def test_a_stage_takes_few_plain_events_without_a_session(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = quiet(spark, lake, [(1, "a", 1)])
+    side.topic.update({}, id=1, name="new", qty=1)
+    target = ApplyTarget(ITEMS, lake.stage(*side.place, "recov_1_1"), None, {})
+    ctx = replace(side.bench.context([side.topic], in_memory=True), spark=no_session()[0])
+    assert apply_table(ctx, target, side.topic.upto)["records"] == 1
+    assert names(side) == [(1, "a", 1), (100, "first", 1)]
+    assert side.bench.rows(target.stage) == [(1, "new", 1), (100, "first", 1)]
+    monkeypatch.setattr(few, "FEW", 0)
+    side.topic.update({}, id=1, name="newer", qty=1)
+    ctx = replace(side.bench.context([side.topic], in_memory=True), spark=no_session()[0])
+    with pytest.raises(AssertionError, match="a session of Spark"):
+        apply_table(ctx, target, side.topic.upto)

@@ -19,7 +19,8 @@ from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.spark_apps.adapters.kafka import read_topics
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options, rows_frame
-from airflow_cdc.spark_apps.apply.batch import ApplyTarget, apply_batch
+from airflow_cdc.spark_apps.apply.batch import apply_batch
+from airflow_cdc.spark_apps.apply.context import ApplyTarget
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, producer
 from stack import Stack, fetch, kafka
