@@ -28,10 +28,11 @@ from airflow_cdc.spark_apps.compare.at_rest import TableItself
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.driver.session import begin
 from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
 from airflow_cdc.spark_apps.ports import SharesTables, StageWriter
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
-from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table, staged_rows
+from airflow_cdc.spark_apps.snapshot.read import FEW_ROWS, Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -73,11 +74,14 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     parallel = lanes(run.pipeline.policy.throttle, keyed, os.cpu_count() or 1)
     reader = row_reader(run, parallel.each)
     sizes = reader.sizes(tables)
+    if any(table.keyless or sizes[table.full_name].rows > FEW_ROWS for table in tables):
+        begin(spark)
     progress = Progress({name: size.rows for name, size in sizes.items()})
     stages = staged_before(run, tables)
     if run.pipeline.written_by_connector:
         check_shared(run, spark, writer, tables)
-    at_once = spark.sparkContext.defaultParallelism
+    divided = any(size.divided for size in sizes.values())
+    at_once = spark.sparkContext.defaultParallelism if divided else 1
     chunks = {name: {"chunk_rows": size.chunk_rows(at_once), **(settings or {})} for name, size in sizes.items()}
     readings = for_each(lambda one: prepare(run, writer, task, one, chunks[one.full_name], before=stages), tables)
     with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
@@ -216,7 +220,7 @@ def _try_of(stage: Stage, epoch: int) -> int:
 
 
 # For a table with fewer rows, planning costs more than reading.
-FEW_ROWS = 10_000
+PLANNED_ROWS = 10_000
 
 
 def reading_order(rows: Mapping[str, int]) -> list[str]:
@@ -227,24 +231,29 @@ def reading_order(rows: Mapping[str, int]) -> list[str]:
     nothing.
     """
     largest, *others = sorted(rows, key=lambda name: (-rows[name], name)) or [""]
-    small = [name for name in others if rows[name] < FEW_ROWS]
+    small = [name for name in others if rows[name] < PLANNED_ROWS]
     return [name for name in (largest, *small, *(name for name in others if name not in small)) if name]
 
 
 def _read_all(
     tools: Tools, readings: list[Reading[Stage]], progress: Progress, at_a_time: int, *, differences: bool = False
 ) -> dict[str, int]:
-    """Tables without a key first and alone, as they are locked until Spark reads; then the others, some `at_a_time`.
+    """Tables with a key, some `at_a_time`; then those without one, each alone: MySQL locks them until Spark reads.
 
-    `differences`: read only the rows that differ, if that is less work.
+    A new driver needs seconds to plan its first read, so that is not the one for which writes wait. `differences`: read
+    only the rows that differ, if that is less work.
     """
     rows = {r.table.full_name: progress.estimate(r.table.full_name) for r in readings}
     by_name = {r.table.full_name: r for r in readings}
     ordered = [by_name[name] for name in reading_order(rows)]
-    heads = {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}
     keyed = [reading for reading in ordered if not reading.table.keyless]
-    if not keyed:
-        return heads
+    heads = _read_keyed(tools, keyed, progress, at_a_time, differences=differences) if keyed else {}
+    return heads | {r.table.full_name: read_table(tools, r, progress) for r in ordered if r.table.keyless}
+
+
+def _read_keyed(
+    tools: Tools, keyed: list[Reading[Stage]], progress: Progress, at_a_time: int, *, differences: bool
+) -> dict[str, int]:
     with (
         tools.for_many(keyed[0].watermark) as ready,
         ThreadPoolExecutor(at_a_time) as pool,
@@ -255,4 +264,4 @@ def _read_all(
             head = read_differences(ready.beside(), reading, progress) if differences and fresh else None
             return head or read_table(ready, reading, progress)
 
-        return heads | dict(zip((r.table.full_name for r in keyed), pool.map(read, keyed), strict=True))
+        return dict(zip((r.table.full_name for r in keyed), pool.map(read, keyed), strict=True))

@@ -6,7 +6,6 @@ Airflow sees only the exit status of a Spark driver, so every number goes into t
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import time
@@ -23,27 +22,27 @@ from airflow_cdc.core.errors import DeadlineError, SinkError, VerificationError
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.ports import Sink, Stage
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.recovery import VerifiedTable
-from airflow_cdc.core.report import TableReport, Verdict, overall
+from airflow_cdc.core.report import Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
-from airflow_cdc.flows.recovery import change, current, watermark_of
+from airflow_cdc.flows.recovery import current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
-from airflow_cdc.reports.store import ReportStore
-from airflow_cdc.spark_apps.apply.batch import ApplyContext, ApplyTarget, apply_batch, start_of
+from airflow_cdc.spark_apps.apply.batch import apply_batch
+from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
-from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, SuiteResult
+from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.few import FEW_ROWS
 from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
 from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa, xa_open
-from airflow_cdc.spark_apps.compare.results import check_expectations, make_report, summary
+from airflow_cdc.spark_apps.compare.results import check_expectations, keep, make_report, refuse, summary
 from airflow_cdc.spark_apps.compare.scan import (
     Outcome,
     Reached,
@@ -58,8 +57,9 @@ from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
+from airflow_cdc.spark_apps.driver.session import begin
 from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems, row_reader
-from airflow_cdc.spark_apps.ports import connection_limit
+from airflow_cdc.spark_apps.ports import ReadsFew, connection_limit
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 
 if TYPE_CHECKING:
@@ -125,6 +125,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         return done
     options, began = dict(settings or {}), time.monotonic()
     Thread(target=import_module, args=("great_expectations",), daemon=True).start()  # seconds, while the JVM works
+    if any(stage.rows > FEW_ROWS for stage in current(run).stages.values()):
+        begin(spark)
     longest = max(RESUME_SECONDS, run.pipeline.policy.standstill)
     wait_resumed(run, float(options.get("resume_seconds", longest)))
     labels: dict[str, str] = {}
@@ -151,7 +153,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
     facts = keep(run, reports, list(suites.values()), labels, round(time.monotonic() - began, 3))
-    _refuse(run, reports)
+    refuse(run, reports)
     return facts
 
 
@@ -365,6 +367,7 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
         topics=states,
         read=systems.topics.read,
         read_ddl=ddl_reader(run, systems.events),
+        few=systems.topics.few if isinstance(systems.topics, ReadsFew) else None,
     )
 
 
@@ -438,58 +441,3 @@ class LettersAgain:
         keyed = {name for name, table in self.task.definitions.items() if not table.keyless}
         found = self.run.clients.sink.unresolved_letters(self.run.pipeline.name)
         return [letter for letter in found if letter.table in keyed and not is_before(letter.place, self.since)]
-
-
-def keep(
-    run: Run,
-    reports: Sequence[TableReport],
-    suites: Sequence[SuiteResult],
-    labels: Mapping[str, str],
-    seconds: float,
-) -> Facts:
-    """Write the result to the control table and to verify.json; returns the task's result.
-
-    `labels`: table → the stage that was compared, which is the one to publish.
-    """
-    folder = report_folder(run)
-    facts = {
-        "verdict": str(overall(report.verdict for report in reports)),
-        "tables": {report.table: str(report.verdict) for report in reports},
-        "expectations": {suite.name: {"checks": suite.checks, "failures": list(suite.failures)} for suite in suites},
-        DATA_DOCS: f"{folder}/{DATA_DOCS}/index.html",
-        "seconds": seconds,
-    }
-    kept = {**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}
-    ReportStore(folder).write(json.dumps(kept, indent=2), "verify.json")
-    verified = {
-        r.table: VerifiedTable.from_json(
-            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels.get(r.table, "")}
-        )
-        for r in reports
-    }
-    change(run, lambda now: now.compared(verified))
-    run.clients.control.ledger_set(run.run_id, "verify", facts)
-    return facts
-
-
-def _refuse(run: Run, reports: Sequence[TableReport]) -> None:
-    """Fail the task where the policy allows nothing to be published."""
-    bad = {report.table: report for report in reports if report.verdict is not Verdict.MATCH}
-    if not bad or (run.pipeline.policy.publish == "each" and len(bad) < len(reports)):
-        return
-    told = (
-        f"{t} is {r.verdict} ({r.missing} missing, {r.ghosts} ghosts, {r.different} different)" for t, r in bad.items()
-    )
-    first = next(("; ".join(report.samples[:2]) for report in bad.values() if report.samples), "")
-    raise VerificationError(
-        f"{'; '.join(told)}{f'; first: {first}' if first else ''}",
-        where=run.where,
-        todo="Read the report for the keys that differ. "
-        + (
-            "Readers see them, and the connector writes on."
-            if run.pipeline.written_by_connector
-            else "Main is as it was."
-        )
-        + " Clear the task verify to verify again.",
-        verdict=str(overall(report.verdict for report in reports)),
-    )

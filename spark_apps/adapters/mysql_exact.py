@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from airflow_cdc.sources.mysql.capabilities import ServerVersion
     from airflow_cdc.sources.mysql.client import BinlogSource
     from airflow_cdc.sources.mysql.session import Session
+
+log = logging.getLogger("airflow_cdc.snapshot")
 
 OPEN_SECONDS: Final = 60.0
 # How often the connection that keeps the door shut shows that it is alive.
@@ -52,7 +56,7 @@ def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callab
     """
     with source.session() as door, ThreadPoolExecutor(1) as pool:
         with locked(source, table) as session:
-            position = source.position()
+            position, began = source.position(), time.monotonic()
             running = pool.submit(read)
             poll_until(
                 lambda: _view_open(session, token, running),
@@ -61,6 +65,7 @@ def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callab
                 what=f"Spark to open its read view of {table.full_name}",
             )
             _shut(door, token)
+        log.info("%s: writes waited for %.2f s", table.full_name, time.monotonic() - began)
         while not wait([running], timeout=LOOK_SECONDS).done:
             _check_shut(door, token, table)
         running.result()

@@ -1,15 +1,21 @@
-"""A comparison's result as a log line, as Great Expectations checks, and as its part of report.json."""
+"""A comparison's result: as a log line, as Great Expectations checks, as its part of report.json, and kept for publish."""
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict
+from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.recovery import VerifiedTable
+from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.decisions.compare.canonical import not_compared
+from airflow_cdc.flows.close import report_folder
+from airflow_cdc.flows.recovery import change
+from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.store import ReportStore
-from airflow_cdc.spark_apps.compare.expectations import Expected, Pinned, SuiteResult, run_suites
+from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, Pinned, SuiteResult, run_suites
 from airflow_cdc.spark_apps.compare.scan import Outcome
 
 
@@ -59,4 +65,59 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         else (*outcome.reasons, *samples, *failures),
         leaf_map=outcome.leaf_map,
         part="" if outcome.subject.part.whole else outcome.subject.part.name,
+    )
+
+
+def keep(
+    run: Run,
+    reports: Sequence[TableReport],
+    suites: Sequence[SuiteResult],
+    labels: Mapping[str, str],
+    seconds: float,
+) -> Facts:
+    """Write the result to the control table and to verify.json; returns the task's result.
+
+    `labels`: table → the stage that was compared, which is the one to publish.
+    """
+    folder = report_folder(run)
+    facts = {
+        "verdict": str(overall(report.verdict for report in reports)),
+        "tables": {report.table: str(report.verdict) for report in reports},
+        "expectations": {suite.name: {"checks": suite.checks, "failures": list(suite.failures)} for suite in suites},
+        DATA_DOCS: f"{folder}/{DATA_DOCS}/index.html",
+        "seconds": seconds,
+    }
+    kept = {**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}
+    ReportStore(folder).write(json.dumps(kept, indent=2), "verify.json")
+    verified = {
+        r.table: VerifiedTable.from_json(
+            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels.get(r.table, "")}
+        )
+        for r in reports
+    }
+    change(run, lambda now: now.compared(verified))
+    run.clients.control.ledger_set(run.run_id, "verify", facts)
+    return facts
+
+
+def refuse(run: Run, reports: Sequence[TableReport]) -> None:
+    """Fail the task where the policy allows nothing to be published."""
+    bad = {report.table: report for report in reports if report.verdict is not Verdict.MATCH}
+    if not bad or (run.pipeline.policy.publish == "each" and len(bad) < len(reports)):
+        return
+    told = (
+        f"{t} is {r.verdict} ({r.missing} missing, {r.ghosts} ghosts, {r.different} different)" for t, r in bad.items()
+    )
+    first = next(("; ".join(report.samples[:2]) for report in bad.values() if report.samples), "")
+    raise VerificationError(
+        f"{'; '.join(told)}{f'; first: {first}' if first else ''}",
+        where=run.where,
+        todo="Read the report for the keys that differ. "
+        + (
+            "Readers see them, and the connector writes on."
+            if run.pipeline.written_by_connector
+            else "Main is as it was."
+        )
+        + " Clear the task verify to verify again.",
+        verdict=str(overall(report.verdict for report in reports)),
     )

@@ -14,7 +14,7 @@ from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
-from airflow_cdc.spark_apps.driver.session import build_session
+from airflow_cdc.spark_apps.driver.session import SessionOnDemand, build_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,8 @@ NEEDED = ("pipeline", "endpoints", "run_id", "report_dir")
 def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, SparkSession]]:
     """The run that the settings file describes, and a session with its lake that is closed at the end of the block.
 
-    Raises UsageError if a part is missing.
+    The session is made when it is first used: starting it takes longer than many a run's work. Raises UsageError if a part
+    is missing.
 
     `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
     """
@@ -34,7 +35,8 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
     run = read_run(settings)
     extra = {str(key): str(value) for key, value in (settings.get("spark") or {}).items()}
     jars = [str(jar) for jar in settings.get("jars") or ()]
-    spark = build_session(f"cdc {name} {run.pipeline.name}", run.clients.sink, jars, extra)
+    title = f"cdc {name} {run.pipeline.name}"
+    spark = SessionOnDemand.of(lambda: build_session(title, run.clients.sink, jars, extra))
     try:
         yield run, spark
     finally:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.shipped import ship
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_cdc.core.ports import Sink
+
+log = logging.getLogger("airflow_cdc.driver")
 
 # Settings that every driver needs to decode and encode exactly, wherever it runs. ANSI mode is Spark's default but is
 # set explicitly, because a cluster's own defaults may differ and values would then silently turn into NULL.
@@ -57,6 +62,50 @@ LOCAL = {
 SMALL_BATCH = {"spark.sql.adaptive.enabled": "false"}
 # Compiling code for a plan costs more than interpreting it for few rows.
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+class SessionOnDemand:
+    """A driver's session, made when something is first asked of it: what has few rows and few events needs none.
+
+    A SparkSession in all but its type, so that what may need one is not written twice.
+    """
+
+    def __init__(self, make: Callable[[], SparkSession]) -> None:
+        self._make, self._making = make, Lock()
+        self._made: SparkSession | None = None
+
+    @classmethod
+    def of(cls, make: Callable[[], SparkSession]) -> SparkSession:
+        """The session that `make` will make."""
+        return cast("SparkSession", cls(make))
+
+    def __getattr__(self, name: str) -> Any:
+        with self._making:
+            if self._made is None:
+                self._made = self._make()
+        return getattr(self._made, name)
+
+    def begin(self) -> None:
+        """Make it beside whatever else is to be done first."""
+        Thread(target=self._began, name="session", daemon=True).start()
+
+    def _began(self) -> None:
+        with suppress(Exception):  # raised again when it is needed
+            self.conf  # noqa: B018 - makes it
+
+    def stop(self) -> None:
+        """Stop it, if it was made."""
+        with self._making:
+            if self._made is None:
+                log.info("no session of Spark was needed")
+            else:
+                self._made.stop()
+
+
+def begin(spark: SparkSession) -> None:
+    """Make a session that is on demand now, beside other work: some of its seconds are then over when it is needed."""
+    if isinstance(spark, SessionOnDemand):
+        spark.begin()
 
 
 def build_session(

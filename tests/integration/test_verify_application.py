@@ -19,10 +19,11 @@ from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.adapters import kafka
 from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
-from airflow_cdc.spark_apps.apply import batch
+from airflow_cdc.spark_apps.apply import batch, few
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration import apply_support
+from tests.integration.apply_support import no_session
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
     FILL,
@@ -104,6 +105,7 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
         )
         read = reader(*topics.values())
         monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges: read(spark, ranges))
+        monkeypatch.setattr(kafka, "read_few", lambda _endpoint, *wanted: apply_support.few_of(topics, *wanted))
         orders = tables[0]
         stage, head = stages[orders.full_name]
         return run, Scene(rig, orders, stage, head, next(iter(topics.values())), taken)
@@ -173,6 +175,7 @@ def test_a_table_without_events_is_stamped_in_one_commit_without_spark(
         return fit(self, spark, stage, *args)
 
     monkeypatch.setattr(IcebergWriter, "fit", counted)
+    monkeypatch.setattr(few, "FEW", 0)
     assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
     assert fitted == ["orders"]
     lake, told = made.rig.lake, run.clients.control.state()["recovery"]["verified"][f"{made.rig.schema}.quiet"]
@@ -181,6 +184,22 @@ def test_a_table_without_events_is_stamped_in_one_commit_without_spark(
     assert (read.ledger and read.ledger.complete, stamped.ledger, stamped.operation) == (True, None, "append")
     assert stamped.stamp is not None
     assert FINGERPRINT in stamped.summary
+
+
+PLAIN = "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(40), qty INT, doc VARCHAR(40))"
+
+
+def test_small_tables_with_few_plain_events_are_verified_without_a_session(
+    recovered: Callable[..., tuple[Any, Scene]],
+) -> None:
+    run, made = recovered(PLAIN, "CREATE TABLE quiet (id INT PRIMARY KEY, v INT)")
+    made.source("UPDATE orders SET qty = 77, doc = NULL WHERE id = 400", "DELETE FROM orders WHERE id = 401")
+    made.events.update(order(400), **order(400, qty=77, doc=None))
+    made.events.delete(**order(401))
+    spark, asked = no_session()
+    told = application.verify(run, spark, {})
+    assert (told["verdict"], set(told["tables"].values())) == ("MATCH", {"MATCH"})
+    assert (asked, next(iter(told["expectations"].values()))["failures"]) == ([], [])
 
 
 SJIS = ORDERS.replace("name VARCHAR(40)", "name VARCHAR(40) CHARACTER SET sjis")

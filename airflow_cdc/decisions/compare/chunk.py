@@ -41,6 +41,11 @@ class TableSize:
         """
         return max(1, min(FETCH_ROWS, FETCH_BYTES // self.row_bytes))
 
+    @property
+    def divided(self) -> bool:
+        """Whether how many rows a task reads depends on how many tasks run at a time."""
+        return self.rows > 2 * FEWEST_ROWS
+
     def chunk_rows(self, at_once: int) -> int:
         """How many rows one task reads, and writes to one file, where `at_once` tasks run at a time.
 

@@ -1,5 +1,12 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_cdc.spark_apps import recover
 from airflow_cdc.spark_apps.recover import reading_order
 
 
@@ -12,3 +19,30 @@ def test_every_table_is_read_once_whatever_their_sizes() -> None:
     assert reading_order({}) == []
     assert reading_order({"b": 5, "a": 5}) == ["a", "b"]
     assert reading_order({"b": 50_000, "a": 70_000, "c": 60_000}) == ["a", "c", "b"]
+
+
+def test_tables_without_a_key_are_read_last_as_writes_to_them_wait_for_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[str]()
+
+    def reading(name: str, *, keyless: bool) -> Any:
+        table = SimpleNamespace(full_name=name, keyless=keyless)
+        return SimpleNamespace(table=table, watermark=None, ledger=SimpleNamespace(rows=0, complete=False))
+
+    @contextmanager
+    def for_many(_at: Any) -> Any:
+        yield tools
+
+    tools: Any = SimpleNamespace(for_many=for_many)
+    progress: Any = SimpleNamespace(estimate={"log": 9_000_000, "orders": 50_000, "rates": 12, "more": 5}.get)
+
+    def read_table(_tools: Any, one: Any, _progress: Any) -> int:
+        read.append(one.table.full_name)
+        return 7
+
+    monkeypatch.setattr(recover, "read_table", read_table)
+    tables = [reading(name, keyless=name in {"log", "more"}) for name in ("log", "orders", "more", "rates")]
+    heads = recover._read_all(tools, tables, progress, 1)
+    assert read == ["rates", "orders", "log", "more"]
+    assert heads == dict.fromkeys(read, 7)
+    read.clear()
+    assert recover._read_all(tools, tables[:1], progress, 1) == {"log": 7}
