@@ -20,12 +20,12 @@ from pymysql.cursors import SSCursor
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.types import Bits, Bytes, Date, Decimal, Float, Instant, Integer, Json, LocalDateTime, Text, Time
+from airflow_cdc.decisions.compare.json_text import json_canonical
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.sources.mysql.session import Session
 from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS
-from airflow_cdc.spark_apps.driver.functions import json_canonical
 from airflow_cdc.spark_apps.types import arrow_type, sink_type
 
 if TYPE_CHECKING:

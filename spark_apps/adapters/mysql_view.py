@@ -16,6 +16,7 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.chunk import batches
+from airflow_cdc.decisions.compare.json_text import json_canonical
 from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, read_leaves
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.row_sql import both
@@ -24,7 +25,6 @@ from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.sources.mysql.sql import key_predicate
 from airflow_cdc.sources.mysql.types import read_sql
-from airflow_cdc.spark_apps.driver.functions import json_canonical
 
 if TYPE_CHECKING:
     from airflow_cdc.core.position import Watermark

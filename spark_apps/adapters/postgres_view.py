@@ -13,6 +13,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.chunk import batches
+from airflow_cdc.decisions.compare.json_text import json_canonical
 from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, leads_with_integer, read_leaves
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.row_sql import both
@@ -24,7 +25,6 @@ from airflow_cdc.sources.postgres.session import Session, open_connection
 from airflow_cdc.sources.postgres.snapshot import reading_statements, same_server_sql
 from airflow_cdc.sources.postgres.sql import key_predicate
 from airflow_cdc.sources.postgres.types import value_sql
-from airflow_cdc.spark_apps.driver.functions import json_canonical
 
 if TYPE_CHECKING:
     from airflow_cdc.decisions.compare.verdict import Rows

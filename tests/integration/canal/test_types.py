@@ -14,12 +14,13 @@ from airflow_cdc.connectors.canal.capture import FLAT, CanalCapture
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Json
+from airflow_cdc.decisions.compare.json_text import json_canonical
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.spark_apps.adapters.canal import Events
 from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
-from airflow_cdc.spark_apps.driver.functions import json_canonical, register_functions
+from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.canal import CanalSettings, make_canal
 from stack.process import wait_until

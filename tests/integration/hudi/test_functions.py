@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain, json_canonical
+from airflow_cdc.decisions.compare.json_text import json_canonical
+from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain
 from airflow_cdc.spark_apps.driver.sql import literal
 from stack.errors import StackError
 from stack.hudi import HudiSpark

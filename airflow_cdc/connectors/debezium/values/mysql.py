@@ -30,7 +30,7 @@ _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garble
 # A text that is read as NULL on purpose and does not indicate a wrong value: the instant 0 means a zero date in a
 # nullable TIMESTAMP.
 ZERO_DATE = "1970-01-01T00:00:00"
-_GARBLED_TIME = '"[0-9]{2,3}:0-[0-9]{1,2}:'
+GARBLED_TIME = '"[0-9]{2,3}:0-[0-9]{1,2}:'
 _ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
 ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
 
@@ -229,7 +229,7 @@ def _event_label(column: Column, modes: DecodeModes, v: str) -> str:
 def _event_json(column: Column, modes: DecodeModes, v: str) -> str:
     """NULL for a document with what Debezium makes of MySQL's own negative TIME: "479:0-60:0-59"."""
     del column, modes
-    return f"IF({v} RLIKE r'{_GARBLED_TIME}', NULL, cdc_json_canonical({v}))"
+    return f"IF({v} RLIKE r'{GARBLED_TIME}', NULL, cdc_json_canonical({v}))"
 
 
 def _event_bytes(column: Column, modes: DecodeModes, v: str) -> str:

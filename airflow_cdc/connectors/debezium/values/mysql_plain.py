@@ -8,7 +8,9 @@ them: microseconds, and days for a date.
 from __future__ import annotations
 
 import base64
+import math
 import re
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
@@ -20,6 +22,7 @@ from airflow_cdc.connectors.debezium.values.mysql import (
     ESCAPABLE,
     FIRST_DAY,
     FIRST_MICROS,
+    GARBLED_TIME,
     LAST_DAY,
     LAST_MICROS,
     ZERO_DATE,
@@ -28,6 +31,7 @@ from airflow_cdc.connectors.debezium.values.mysql import (
 from airflow_cdc.connectors.debezium.values.mysql_charsets import signs_of
 from airflow_cdc.connectors.debezium.values.plain import Convert, whole, within
 from airflow_cdc.decisions.apply.plain import NotPlainError
+from airflow_cdc.decisions.compare.json_text import json_writer
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, TEXTS, words_of
 
 if TYPE_CHECKING:
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 _WIDE = Context(prec=60)
 _EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+_GARBLED = re.compile(GARBLED_TIME)
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
@@ -100,6 +105,29 @@ def _double(_: Column, __: DecodeModes) -> Convert:
 def _finite(value: Any) -> float:
     _checked(type(value) is float and value - value == 0)
     return float(value)
+
+
+def _float(_: Column, __: DecodeModes) -> Convert:
+    return _single
+
+
+def _single(value: Any) -> float:
+    """The nearest number of single precision, as the event's digits are rounded at once.
+
+    They were rounded to a double first, and twice is not always as good as once: 1.000000059604644776 is above the middle
+    between 1 and its neighbour, and its double is that middle. So both doubles beside it have to give the same.
+    """
+    number = _finite(value)
+    near = {_rounded(one) for one in (number, math.nextafter(number, math.inf), math.nextafter(number, -math.inf))}
+    _checked(len(near) == 1)
+    return _rounded(number)
+
+
+def _rounded(number: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", number))[0])
+    except OverflowError as error:
+        raise NotPlainError from error
 
 
 def _bit(column: Column, _: DecodeModes) -> Convert | None:
@@ -171,6 +199,17 @@ def _label(column: Column, _: DecodeModes) -> Convert | None:
     return None if any(ESCAPABLE & {*label} for label in words_of(column).labels) else _string
 
 
+def _json(_: Column, __: DecodeModes) -> Convert:
+    return partial(_document, write=json_writer())
+
+
+def _document(value: Any, write: Callable[[str], str | None]) -> str:
+    text = _string(value)
+    written = None if _GARBLED.search(text) else write(text)
+    _checked(written is not None)
+    return str(written)
+
+
 def _bytes(column: Column, modes: DecodeModes) -> Convert | None:
     words = words_of(column)
     if modes.binary not in {"bytes", "base64"}:
@@ -196,6 +235,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Callable[[Column, DecodeModes], Convert | N
     (tuple(INTEGERS), _integer),
     (("decimal",), _decimal),
     (("double",), _double),
+    (("float",), _float),
     (("bit",), _bit),
     (("date",), _date),
     (("datetime",), _datetime),
@@ -204,6 +244,7 @@ _TABLE: tuple[tuple[tuple[str, ...], Callable[[Column, DecodeModes], Convert | N
     (("year",), _year),
     (TEXTS, _text),
     (("enum", "set"), _label),
+    (("json",), _json),
     (("binary", "varbinary", *BLOBS), _bytes),
 )
 _MAKERS = {name: make for names, make in _TABLE for name in names}

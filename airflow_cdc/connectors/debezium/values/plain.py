@@ -51,11 +51,13 @@ class PlainDecoder:
         pairs = {column.name: (column, way) for column in table.mirrored if (way := ways[column.name]) is not None}
         return cls(table, change_of, [pairs[name] for name in table.key], list(pairs.values()))
 
-    def decode(self, records: Iterable[TopicRecord]) -> list[PlainChange]:
-        """Raises NotPlainError, or another ValueError, TypeError or LookupError, if one of them is not plain."""
-        return [self._decoded(record) for record in records]
+    def decode(self, records: Iterable[TopicRecord], *, before: bool = False) -> list[PlainChange]:
+        """`before`: with the rows as they were. Raises NotPlainError, or another ValueError, TypeError or LookupError, if a
+        record is not plain.
+        """
+        return [self._decoded(record, before=before) for record in records]
 
-    def _decoded(self, record: TopicRecord) -> PlainChange:
+    def _decoded(self, record: TopicRecord, *, before: bool) -> PlainChange:
         key = self._key(_parsed(record.key))
         if record.value is None:
             return PlainChange(record.partition, record.offset, _TOMBSTONE, key)
@@ -69,8 +71,9 @@ class PlainDecoder:
         if snapshot not in (None, "false") or (op == _DELETE and after is not None):
             raise NotPlainError
         row = None if op == _DELETE else self._row(after)
-        change, defaulted = self.change_of(source), snapshot == "false"
-        return PlainChange(record.partition, record.offset, op, key, row, change, defaulted)
+        change, defaulted, was = self.change_of(source), snapshot == "false", event.get("before") if before else None
+        old = None if was is None else self._row(was)
+        return PlainChange(record.partition, record.offset, op, key, row, change, defaulted, old)
 
     def _key(self, fields: dict[str, Any]) -> tuple[Any, ...]:
         schema = fields.get("schema")

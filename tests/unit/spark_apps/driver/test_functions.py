@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain, json_canonical
+from airflow_cdc.decisions.compare.json_text import json_canonical
+from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
