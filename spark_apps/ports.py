@@ -252,8 +252,10 @@ class EventDecoder(Protocol):
 class PlainDecoder(Protocol):
     """Decodes the plain records of one table in memory; see decisions.apply.plain."""
 
-    def decode(self, records: Iterable[TopicRecord]) -> Sequence[PlainChange]:
-        """All of them. Raises ValueError, TypeError or LookupError if one is not plain: EventDecoder.decode says why."""
+    def decode(self, records: Iterable[TopicRecord], *, before: bool = False) -> Sequence[PlainChange]:
+        """All of them, `before`: with the rows as they were. Raises ValueError, TypeError or LookupError if one is not plain:
+        EventDecoder.decode says why.
+        """
         ...
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -87,3 +87,10 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+
+
+def arrow_rows(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """Rows as a table of the columns' sink types."""
+    values = zip(*rows, strict=True) if rows else ([] for _ in columns)
+    arrays = [pa.array(list(each), arrow_type(sink_type(one))) for one, each in zip(columns, values, strict=True)]
+    return pa.table(arrays, [column.name for column in columns])

@@ -385,7 +385,7 @@ def _subject(
     return Subject(
         target.table,
         pinned(context.spark, context.writer, target.stage, version),
-        Topic(target.table, name, begins, context.log, context.events, context.read),
+        Topic(target.table, name, begins, context.log, context.events, context.read, context.few),
         {int(partition): int(offset) for partition, offset in result["offsets"].items()},
         reached.position,
         staged_rows(context.writer, target.stage, version),

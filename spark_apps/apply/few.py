@@ -27,7 +27,7 @@ from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibl
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.ports import DecodesFew
 from airflow_cdc.spark_apps.ports_few import SmallCommit
-from airflow_cdc.spark_apps.types import arrow_type, sink_type
+from airflow_cdc.spark_apps.types import arrow_rows, sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,20 +120,13 @@ def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, co
         if last is None or any(_is_covered(covered, one.change) for one in batch):
             return None
         newest = [batch[at] for at in last]
-        keys = _columns(start.table.key_columns, [one.key for one in newest])
-        rows = _columns(start.table.mirrored, [one.after for one in newest if one.after is not None])
+        keys = arrow_rows(start.table.key_columns, [one.key for one in newest])
+        rows = arrow_rows(start.table.mirrored, [one.after for one in newest if one.after is not None])
     except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException) as error:
         log.info("%s: decoded by Spark, as not all records are plain: %r", start.table.full_name, error)
         return None
     changes = [(one.partition, one.op, one.change, one.defaulted) for one in batch]
     return Few(_counts(changes), keys, rows)
-
-
-def _columns(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
-    """Rows as a table of the columns' sink types."""
-    values = zip(*rows, strict=True) if rows else ([] for _ in columns)
-    arrays = [pa.array(list(each), arrow_type(sink_type(one))) for one, each in zip(columns, values, strict=True)]
-    return pa.table(arrays, [column.name for column in columns])
 
 
 def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> DataFrame:

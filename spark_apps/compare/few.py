@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,13 +31,14 @@ from airflow_cdc.core.types import (
     Time,
     Uuid,
 )
-from airflow_cdc.decisions.compare.canonical import SEPARATOR, hashed, in_key, text_of
+from airflow_cdc.decisions.compare.canonical import SEPARATOR, hashed, in_key, outside_hash, text_of
 from airflow_cdc.decisions.compare.leaves import IntegerLeaves, leaf_at, leaf_of, leaf_of_hashes
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
     from airflow_cdc.core.types import LogicalType
     from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme
+    from airflow_cdc.decisions.compare.verdict import Image
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -104,7 +105,7 @@ class Counting:
 
 def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] | None:
     """The digest of every leaf; None if it is left to Spark, which also says what is wrong with the rows."""
-    if not all(isinstance(column.value_type, _EXACT) for column in (*hashed(table), *table.key_columns)):
+    if not _is_exact(table):
         return None
     try:
         rows = read()
@@ -112,6 +113,63 @@ def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] |
     except UNREADABLE as error:
         log.info("%s: digested by Spark: %r", table.full_name, error)
         return None
+
+
+def sink_images(table: Table, keys: Collection[str], read: FewRows) -> dict[str, list[Image]] | None:
+    """Key text → the rows under it, as SinkView.images; None if that is left to Spark."""
+    if table.keyless or not _is_exact(table):
+        return None
+    try:
+        rows = read()
+        return None if rows is None else _under(table, keys, rows)
+    except UNREADABLE as error:
+        log.info("%s: looked up by Spark: %r", table.full_name, error)
+        return None
+
+
+def _under(table: Table, keys: Collection[str], rows: pa.Table) -> dict[str, list[Image]]:
+    texts = key_texts(table, rows)
+    wanted = [at for at, text in enumerate(texts) if text in keys]
+    found: dict[str, list[Image]] = defaultdict(list)
+    for at, image in zip(wanted, images(table, rows.take(pa.array(wanted, pa.int64()))), strict=True):
+        found[texts[at]].append(image)
+    return dict(found)
+
+
+def differing_outside(table: Table, source: pa.Table, read: FewRows) -> frozenset[str] | None:
+    """Keys of the rows whose columns outside the hash differ; None if that is left to Spark."""
+    if not _is_exact(table):
+        return None
+    try:
+        sink = read()
+        return None if sink is None else frozenset(key for key, *_ in _outside(table, source) ^ _outside(table, sink))
+    except UNREADABLE as error:
+        log.info("%s: compared by Spark: %r", table.full_name, error)
+        return None
+
+
+def _outside(table: Table, rows: pa.Table) -> set[tuple[str, ...]]:
+    """Each row's key, which copy of such a row it is, and its columns outside the hash."""
+    copies = Counter[tuple[str, ...]]()
+    texts = zip(key_texts(table, rows), *(rows[name].to_pylist() for name in outside_hash(table)), strict=True)
+    for row in texts:
+        copies[row] += 1
+    return {(key, str(count), *others) for (key, *others), count in copies.items()}
+
+
+def key_texts(table: Table, rows: pa.Table) -> list[str]:
+    """The key of each row, as the comparison writes it."""
+    return [text.decode() for text in _texts(rows, table.key_columns, in_key)]
+
+
+def images(table: Table, rows: pa.Table) -> list[Image]:
+    """The hash of each row, and its columns outside the hash."""
+    hashes = (hashlib.sha256(text).hexdigest() for text in _texts(rows, hashed(table)))
+    return list(zip(hashes, *(rows[name].to_pylist() for name in outside_hash(table)), strict=True))
+
+
+def _is_exact(table: Table) -> bool:
+    return all(isinstance(column.value_type, _EXACT) for column in (*hashed(table), *table.key_columns))
 
 
 def _digests(table: Table, scheme: LeafScheme, rows: pa.Table) -> dict[int, Leaf]:
@@ -129,8 +187,7 @@ def _leaf_numbers(table: Table, scheme: LeafScheme, rows: pa.Table, hashes: Sequ
         return (leaf_at(scheme.width, int(number)) for number in rows[scheme.column].to_pylist())
     if table.keyless:
         return (leaf_of(table, scheme, h) for h in hashes)
-    keys = _texts(rows, table.key_columns, in_key)
-    return (leaf_of(table, scheme, text.decode()) for text in keys)
+    return (leaf_of(table, scheme, text) for text in key_texts(table, rows))
 
 
 def _texts(

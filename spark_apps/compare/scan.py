@@ -34,9 +34,11 @@ from airflow_cdc.decisions.compare.verdict import (
     table_verdict,
     without,
 )
+from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.ports import RowReader, SourceView, connection_limit
+from airflow_cdc.spark_apps.ports_few import ReadsFewRows
 
 log = logging.getLogger("airflow_cdc.verify")
 
@@ -320,12 +322,24 @@ def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: Source
 def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> frozenset[str]:
     """Key texts of rows whose columns outside the digest differ. Compares all rows; returns few more than KEYS_HELD."""
     table, part = subject.table, subject.part
+    if (known := _others_in_memory(reader, watermark, subject)) is not None:
+        return known
     rows = reader.outside_hash(subject.sink.spark, table, part, at=watermark)
     ours = rows.withColumn("copies", fn.lit(1))
     theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))
     grouped = ours.unionByName(theirs).groupBy("key_text", *(f"x{at}" for at in range(len(outside_hash(table)))))
     differ = grouped.agg(fn.sum("copies").alias("copies")).where("copies <> 0").select("key_text").distinct()
     return frozenset(str(row[0]) for row in differ.limit(KEYS_HELD + 1).collect())
+
+
+def _others_in_memory(reader: RowReader, watermark: Watermark, subject: Subject) -> frozenset[str] | None:
+    """As other_columns, for a small table; None if that is left to Spark."""
+    table, sink = subject.table, subject.sink.small
+    if sink is None or table.keyless or not subject.part.whole or not isinstance(reader, ReadsFewRows):
+        return None
+    with reader.few_rows(at=watermark) as read:
+        ours = read(table, most_rows=few.FEW_ROWS, most_bytes=few.FEW_BYTES)
+    return None if ours is None else few.differing_outside(table, ours, sink)
 
 
 # the digests of source and sink

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
+from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.changelog import Event, Tail
 from airflow_cdc.decisions.compare.leaves import LeafScheme
+from airflow_cdc.decisions.compare.verdict import Image
+from airflow_cdc.spark_apps.apply.few import FEW, MOST_BYTES
 from airflow_cdc.spark_apps.apply.record import IN_RECORD, SIDES, TOMBSTONE
+from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.compare.digest import ROWS
 from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
-from airflow_cdc.spark_apps.ports import Bounds, EventDecoder, ReadRanges, SourceLog
+from airflow_cdc.spark_apps.ports import Bounds, DecodesFew, EventDecoder, ReadFew, ReadRanges, SourceLog
+from airflow_cdc.spark_apps.types import arrow_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, Row, SparkSession
+
+    from airflow_cdc.decisions.apply.plain import PlainChange
+
+log = logging.getLogger("airflow_cdc.verify")
 
 # for so few records, compiling code takes longer than interpreting the plan
 INTERPRETED_RECORDS = 5_000
@@ -54,7 +65,7 @@ IN_TOPIC = tuple(_FIELDS[path] for path in ("cdc.partition", "cdc.offset", *IN_R
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Where one table's events are, from the first offset still in the topic (`begins`) on."""
+    """Where one table's events are, from the first offset still in the topic (`begins`) on. `few`: reads few in memory."""
 
     table: Table
     name: str
@@ -62,6 +73,7 @@ class Topic:
     log: SourceLog
     events: EventDecoder
     read: ReadRanges
+    few: ReadFew | None = None
 
 
 def read_tail(
@@ -101,10 +113,52 @@ def records_between(start: Mapping[int, int], stop: Mapping[int, int]) -> int:
 
 def read_events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
     """The table's own records in these ranges, all held in memory."""
+    if (plain := _in_memory(topic, ranges)) is not None:
+        return iter(plain)
     # No where() on decoded columns: Spark would push it below the decoding and spend half a minute planning that.
-    few = sum(end - begin for begin, end in ranges.values()) <= INTERPRETED_RECORDS
-    session = sibling(spark, SMALL_BATCH | INTERPRETED if few else SMALL_BATCH)
+    session = sibling(spark, SMALL_BATCH | INTERPRETED if _span(ranges) <= INTERPRETED_RECORDS else SMALL_BATCH)
     return own_events(event_rows(session, topic, ranges).collect())
+
+
+def _span(ranges: Bounds) -> int:
+    return sum(max(0, end - begin) for begin, end in ranges.values())
+
+
+def _in_memory(topic: Topic, ranges: Bounds) -> list[Event] | None:
+    """The events decoded without Spark; None if they are not few, or if one of them is not plain."""
+    table, events = topic.table, topic.events
+    decoder = events.plain(table) if isinstance(events, DecodesFew) and not table.keyless else None
+    if topic.few is None or decoder is None or _span(ranges) > FEW:
+        return None
+    records = topic.few(topic.name, ranges, MOST_BYTES)
+    if records is None:
+        return None
+    try:
+        return plain_events(table, decoder.decode(records, before=True))
+    except (*few.UNREADABLE, SchemaError) as error:
+        log.info("%s: events are decoded by Spark, as not all are plain: %r", table.full_name, error)
+        return None
+
+
+def plain_events(table: Table, decoded: Sequence[PlainChange]) -> list[Event]:
+    """Plain changes as `own_events` gives them."""
+    changes = [(one, one.change) for one in decoded if one.change is not None]
+    keys = few.key_texts(table, arrow_rows(table.key_columns, [one.key for one, _ in changes]))
+    sides = [_images(table, [side(one) for one, _ in changes]) for side in (attrgetter("before"), attrgetter("after"))]
+    return [
+        Event(
+            one.partition, one.offset, one.op, change.origin, change.place, (change.log, change.log_n), change.transaction,
+            key, before, after,
+        )
+        for (one, change), key, before, after in zip(changes, keys, *sides, strict=True)
+    ]  # fmt: skip
+
+
+def _images(table: Table, rows: Sequence[tuple[Any, ...] | None]) -> list[Image | None]:
+    """The image of each row, None where there is none."""
+    there = arrow_rows(table.mirrored, [row for row in rows if row is not None])
+    images = iter(few.images(table, there))
+    return [None if row is None else next(images) for row in rows]
 
 
 def event_rows(session: SparkSession, topic: Topic, ranges: Bounds) -> DataFrame:

@@ -81,6 +81,8 @@ class SinkView:
         wanted, found = sorted(set(keys)), defaultdict(list)
         if not wanted:
             return {}
+        if part.whole and self.small and (rows_of := few.sink_images(table, set(wanted), self.small)) is not None:
+            return rows_of
         asked = self.spark.createDataFrame([(key,) for key in wanted], f"{quote_ident(_KEY)} string")
         keyed = self._rows(table, part).withColumn(_KEY, fn.expr(key_text(table)))
         # joined before the rows are hashed, which costs more than all else and is for these alone

@@ -22,6 +22,7 @@ from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.types import sink_type
+from tests.integration.apply_support import no_session
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -34,6 +35,7 @@ from tests.integration.verify_support import (
     PLAIN,
     Scene,
     counts,
+    five_changes,
     make_scene,
 )
 
@@ -41,10 +43,10 @@ if TYPE_CHECKING:
     pass
 
 
-@pytest.fixture
-def scene(rig: Rig) -> Callable[..., Scene]:
-    """`scene(name, *ddl)`: the table made, filled and read into a stage."""
-    return partial(make_scene, rig)
+@pytest.fixture(params=["by Spark", "in memory"])
+def scene(rig: Rig, request: pytest.FixtureRequest) -> Callable[..., Scene]:
+    """`scene(name, *ddl)`: the table made, filled and read into a stage; few rows and events are read in either way."""
+    return partial(make_scene, rig, in_memory=request.param == "in memory")
 
 
 # what changes a value of each sink type, as Spark SQL over the column {c}
@@ -290,3 +292,24 @@ def test_inv_25_generated_columns_are_read_again_after_their_expression_changed(
     assert read_differences(rig.tools(), reading, Progress({made.table.full_name: 0})) is not None
     made.stage, made.head = reading.stage, rig.lake.stage_head(reading.stage)
     assert made.verdict()[0] is Verdict.MATCH
+
+
+def test_a_small_table_that_changes_is_compared_without_a_session(rig: Rig) -> None:
+    """Both digests, the JSON column, and the keys in flight: those that come, change and go."""
+    made = make_scene(rig, "orders", ORDERS, FILL, in_memory=True)
+    made.spark, asked = no_session()
+
+    def change(look: int) -> None:
+        if look == 0:
+            five_changes(made)
+
+    found, outcome = made.verdict(change)
+    assert (found, outcome.in_flight, asked) == (Verdict.MATCH, 6, [])
+
+
+def test_a_document_that_differs_in_a_small_table_is_found_without_a_session(rig: Rig) -> None:
+    made = make_scene(rig, "orders", ORDERS, FILL, in_memory=True)
+    made.spark, asked = no_session()
+    made.sink("UPDATE {} SET doc = '[2]' WHERE id = 400")
+    found, outcome = made.verdict()
+    assert (found, counts(outcome), asked) == (Verdict.MISMATCH, (0, 0, 1, 0), [])

@@ -186,16 +186,11 @@ def test_a_table_without_events_is_stamped_in_one_commit_without_spark(
     assert FINGERPRINT in stamped.summary
 
 
-PLAIN = "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(40), qty INT, doc VARCHAR(40))"
-
-
 def test_small_tables_with_few_plain_events_are_verified_without_a_session(
     recovered: Callable[..., tuple[Any, Scene]],
 ) -> None:
-    run, made = recovered(PLAIN, "CREATE TABLE quiet (id INT PRIMARY KEY, v INT)")
-    made.source("UPDATE orders SET qty = 77, doc = NULL WHERE id = 400", "DELETE FROM orders WHERE id = 401")
-    made.events.update(order(400), **order(400, qty=77, doc=None))
-    made.events.delete(**order(401))
+    run, made = recovered(ORDERS, "CREATE TABLE quiet (id INT PRIMARY KEY, v INT)")
+    five_changes(made)
     spark, asked = no_session()
     told = application.verify(run, spark, {})
     assert (told["verdict"], set(told["tables"].values())) == ("MATCH", {"MATCH"})

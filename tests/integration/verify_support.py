@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.position import Watermark
@@ -17,7 +18,7 @@ from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
 from airflow_cdc.spark_apps.compare.tail import Topic
-from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.compare.views import pinned
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 
@@ -42,7 +43,8 @@ GTID_UUID = apply_support.UUID
 class Scene:
     """One table read into a stage, and a topic in memory for what happens afterwards.
 
-    `start`: the end of the topic that the stage holds, if it is not the present one; `begun` lies before it.
+    `start`: the end of the topic that the stage holds, if it is not the present one; `begun` lies before it. `in_memory`: few
+    rows and few events are read without Spark.
     """
 
     rig: Rig
@@ -54,6 +56,8 @@ class Scene:
     lock: threading.Lock = field(default_factory=threading.Lock)
     start: int | None = None
     reached: int = 0
+    in_memory: bool = False
+    spark: SparkSession | None = None  # the rig's, unless a test has another
 
     def source(self, *statements: str) -> None:
         """A change of the source alone, in one session."""
@@ -80,12 +84,13 @@ class Scene:
         if self.start is not None:
             ends = {0: self.start}
         begun = Reached(self.rig.source.position(), self.events.upto)
+        sink = pinned(self.spark or self.rig.spark, self.rig.tools().writer, self.stage, self.head)
+        few = partial(apply_support.few_of, {self.events.name: self.events}) if self.in_memory else None
+        decoder = Events(settings_for(self.table))
         subject = Subject(
             self.table,
-            SinkView(self.rig.spark, self.rig.tools().writer.at(self.rig.spark, self.stage, self.head), self.head),
-            Topic(
-                self.table, self.events.name, {0: 0}, MySqlLog(), Events(settings_for(self.table)), reader(self.events)
-            ),
+            sink if self.in_memory else replace(sink, small=None),
+            Topic(self.table, self.events.name, {0: 0}, MySqlLog(), decoder, reader(self.events), few),
             ends,
             begun.position if self.start is None else self.begun,
             1000,
@@ -121,14 +126,14 @@ def reader(*topics: apply_support.Topic) -> Callable[[SparkSession, Ranges], Dat
     return read
 
 
-def make_scene(rig: Rig, name: str, *statements: str) -> Scene:
+def make_scene(rig: Rig, name: str, *statements: str, in_memory: bool = False) -> Scene:
     """The table made by the statements and read into a stage."""
     rig.run(*statements)
     table = rig.table(name)
     stage, head = rig.snapshot(table)
     # named as Debezium names it: characters that no topic may have become underscores
     topic = apply_support.Topic(table, settings_for(table).topic_of(table.full_name))
-    return Scene(rig, table, stage, head, topic, rig.source.position())
+    return Scene(rig, table, stage, head, topic, rig.source.position(), in_memory=in_memory)
 
 
 def counts(outcome: Outcome) -> tuple[int, int, int, int]:

@@ -19,7 +19,8 @@ class PlainChange:
 
     The fields are those of the neutral record (spark_apps/apply/record.py): `key` holds the key's values in the key's
     order, `after` those of the mirrored columns, in Arrow's terms (a moment is microseconds since 1970, a date is days).
-    `change` is None for a tombstone, `after` for a tombstone and a delete.
+    `change` is None for a tombstone, `after` for a tombstone and a delete. `before` is the row as it was, where that is
+    asked for and the record has it.
     """
 
     partition: int
@@ -29,3 +30,4 @@ class PlainChange:
     after: tuple[Any, ...] | None = None
     change: LastChange | None = None
     defaulted: bool = False
+    before: tuple[Any, ...] | None = None
