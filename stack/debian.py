@@ -50,6 +50,7 @@ class Release:
 
 MYSQL_97: Final = Release("MySQL", "9.7", "sid", "mysql-server-core", "mysql-9.7")
 MARIADB_1011: Final = Release("MariaDB", "10.11", "bookworm", "mariadb-server-core", "mariadb-10.11")
+MARIADB_CLIENT: Final = Release("MariaDB's client", "10.11", "bookworm", "mariadb-client-core", "mariadb-client")
 MARIADB_118: Final = Release("MariaDB", "11.8", "trixie", "mariadb-server-core", "mariadb-11.8")
 
 

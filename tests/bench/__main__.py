@@ -56,6 +56,7 @@ BENCHES = (
     Bench("many_tables", "many_tables.json", ("--tables", "{tables}")),
     Bench("large", "large.json", ("--rows", "{rows}", "--wide", "{wide}")),
     Bench("source_load", "source_load.json"),
+    Bench("cluster", "cluster.json"),
 )
 
 

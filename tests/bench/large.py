@@ -1,8 +1,8 @@
 """What a large table costs: `python -m tests.bench.large --rows 2000000 --wide 100000`.
 
 On a real MySQL server, in one driver that is warm (the second recovery counts), with Java's own compiler settings:
-- the snapshot (step `recover`) against a raw dump: `SELECT *` over one connection whose bytes are read and thrown away
-  (beside it: the same rows read by Spark and written nowhere);
+- the snapshot (step `recover`) against a raw dump: `SELECT *` over one connection, by a client that prints the rows to
+  nowhere, `mariadb --quick` (beside it: their bytes, read and thrown away; the same rows read by Spark and written nowhere);
 - verify, with nothing in flight, against the slower side's bare digest query;
 - diff_repair against full_snapshot, each after 1 % of the keys, next to each other, changed unseen and the log was purged;
 - all steps with `--rows` rows against a tenth of them;
@@ -17,11 +17,13 @@ import argparse
 import os
 import socket
 import struct
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from airflow_cdc.core.table import Table
@@ -31,7 +33,7 @@ from airflow_cdc.flows.capture import followed
 from airflow_cdc.sources.mysql import encoding
 from airflow_cdc.spark_apps.compare.digest import digest_sql
 from airflow_cdc.spark_apps.driver.systems import row_reader
-from stack import jvm
+from stack import debian, jvm
 from tests.adversary.oracle import compare
 from tests.adversary.world import Pipe, Servers, servers
 from tests.bench import many_tables
@@ -116,12 +118,14 @@ def measured(running: Servers, kind: Kind, rows: int, small: Measured | None = N
     with pipe_of(running, kind, rows) as pipe:
         recovered(pipe, "full_snapshot", Measured(1, f"{what}, first: 1"))
         again = recovered(pipe, "full_snapshot", Measured(1, f"{what}: 1"))
-        raw, digests = best(lambda: dumped(pipe, kind.name)), bare_digests(pipe, kind.name)
+        raw, digests = best(partial(dumped, pipe, kind.name)), bare_digests(pipe, kind.name)
+        unparsed = best(partial(bytes_of, pipe, kind.name))
         unwritten = best(lambda: read_only(pipe, kind.name, rows))
         changed_and_recovered(pipe, kind, rows, "diff_repair")  # as cold as the first snapshot was
         repair, full = (changed_and_recovered(pipe, kind, rows, way) for way in ("diff_repair", "full_snapshot"))
         load = round(os.getloadavg()[0], 1)
-        more: Mapping[str, object] = {"load": load, "read and written nowhere": unwritten, "steps": again.steps}
+        also = {"the bytes, unparsed": unparsed, "read and written nowhere": unwritten}
+        more: Mapping[str, object] = {"load": load, **also, "steps": again.steps}
         yield Ratio(
             f"snapshot of {what}, seconds, against a raw dump", again.steps["recover"], raw, kind.snapshot, more
         )
@@ -195,7 +199,16 @@ def best(act: Callable[[], object], times: int = 3) -> float:
     return round(min(tried() for _ in range(times)), 2)
 
 
-def dumped(pipe: Pipe, table: str) -> int:
+def dumped(pipe: Pipe, table: str) -> None:
+    """Read all rows with a client that keeps none of them, and print them to nowhere."""
+    server = pipe.servers.mysql
+    client = debian.command(debian.unpacked(debian.MARIADB_CLIENT), "usr/bin/mariadb")
+    login = ("--no-defaults", "--quick", f"--host={server.host}", f"--port={server.port}", f"--user={server.user}")
+    command = [*client, *login, "-e", f"SELECT * FROM {table}", pipe.database]
+    subprocess.run(command, env={"MYSQL_PWD": server.password}, check=True, stdout=subprocess.DEVNULL, timeout=600)
+
+
+def bytes_of(pipe: Pipe, table: str) -> int:
     """Read all rows over one connection as the server sends them, unparsed; the number of bytes."""
     with closing(pipe.connect()) as connection:
         text = f"SELECT * FROM {table}".encode()
