@@ -57,6 +57,7 @@ BENCHES = (
     Bench("large", "large.json", ("--rows", "{rows}", "--wide", "{wide}")),
     Bench("source_load", "source_load.json"),
     Bench("cluster", "cluster.json"),
+    Bench("small", "small.json"),
 )
 
 

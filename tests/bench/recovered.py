@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import close, connector, decide, publish, watermark
@@ -16,7 +16,11 @@ from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
 from tests.adversary.world import Pipe, held
 
+if TYPE_CHECKING:
+    from airflow_cdc.flows.run import Run
+
 Answer = TypeVar("Answer")
+App = Callable[["Run"], Mapping[str, Any]]
 
 
 @dataclass(slots=True)
@@ -44,19 +48,23 @@ class Measured:
         return self.seconds / self.tables
 
 
-def recovered(pipe: Pipe, strategy: str, result: Measured) -> Measured:
-    """Recover all tables of the pipeline by this strategy; it has to end as MATCH."""
+def recovered(pipe: Pipe, strategy: str, result: Measured, apps: Mapping[str, App] | None = None) -> Measured:
+    """Recover all tables of the pipeline by this strategy; it has to end as MATCH.
+
+    `apps`: how the applications recover and verify are run; by default in this process, in the servers' session.
+    """
     spark, run = pipe.servers.spark, pipe.run(approved=True)
+    apps = apps or {"recover": lambda one: recover(one, spark), "verify": lambda one: verify(one, spark)}
     decision = result.step("decide", lambda: decide.decide(run, strategy))
     assert not decision["plan"]["refused"], decision["plan"]["reason"]
     result.step("open", lambda: open_recovery(run, Decision.from_json(decision)))
     result.step("stop", lambda: connector.stop(run))
     with held(run):
         result.step("watermark", lambda: watermark.fence_and_watermark(run))
-        result.step("recover", lambda: recover(run, spark))
+        result.step("recover", lambda: apps["recover"](run))
         result.step("offset", lambda: offset.reset_offset(run))
         result.step("resume", lambda: connector.resume(run))
-    done = result.step("verify", lambda: verify(run, spark))
+    done = result.step("verify", lambda: apps["verify"](run))
     assert done["verdict"] == "MATCH", done
     result.step("publish", lambda: publish.publish(run))
     result.step("close", lambda: close.close(run))
