@@ -10,6 +10,7 @@ from typing import Any
 
 APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill", "maintain", "publish", "reset_offset")
 RESULT_NAME = "result.json"
+NO_SESSION_NAME = "no_session"
 
 
 def read_result(settings: Path) -> dict[str, Any]:
@@ -18,9 +19,15 @@ def read_result(settings: Path) -> dict[str, Any]:
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
+def needed_session(settings: Path) -> bool:
+    """Whether the application, as far as it says, made a session of Spark."""
+    return not (settings.parent / NO_SESSION_NAME).exists()
+
+
 def main(argv: list[str]) -> int:
     """Run the application; write its result or its error to a file beside the settings."""
     from airflow_cdc.core.errors import CdcError
+    from airflow_cdc.spark_apps.driver.session import SessionOnDemand
 
     path = Path(argv[2])
     settings = json.loads(path.read_text())
@@ -34,6 +41,8 @@ def main(argv: list[str]) -> int:
         print(f"cdc: {error}", file=sys.stderr)
     if path.parent.is_dir():  # gone if the task that waited for us was killed
         (path.parent / RESULT_NAME).write_text(json.dumps(result))
+        if not SessionOnDemand.needed:
+            (path.parent / NO_SESSION_NAME).touch()
     return status
 
 

@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -27,11 +27,14 @@ _OWN = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare", "-XX:+Au
 
 
 @contextmanager
-def class_archive(folder: Path | None, conf: Mapping[str, str], spark_submit: str) -> Iterator[dict[str, str]]:
+def class_archive(
+    folder: Path | None, conf: Mapping[str, str], spark_submit: str, whole: Callable[[], bool] = lambda: True
+) -> Iterator[dict[str, str]]:
     """The driver's settings `conf` with an archive of its classes in `folder`; as they are without a folder.
 
-    A driver that finds none writes one, which is kept if the block ends without an error. A folder that can't be
-    written to is logged: the archive only saves time.
+    A driver that finds none writes one, which is kept if the block ends without an error and it is `whole`: a driver that
+    made no session has few of Spark's classes, and no later one would add the others. A folder that can't be written to is
+    logged: the archive only saves time.
     """
     options = conf.get(JAVA_OPTIONS, "")
     if folder is None or any(word.startswith(_OWN) for word in options.split()) or not _made(folder):
@@ -43,7 +46,7 @@ def class_archive(folder: Path | None, conf: Mapping[str, str], spark_submit: st
     try:
         # without the last option, the JVM prints a line for each class that it can't keep
         yield {**conf, JAVA_OPTIONS: f"{options} {own} -Xlog:cds=off -Xlog:cds+dynamic=off".strip()}
-        if fresh.exists():
+        if fresh.exists() and whole():
             fresh.replace(archive)
     finally:
         fresh.unlink(missing_ok=True)

@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -122,7 +123,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
                 with metrics.timed_step(self.pipeline, self.task_id), deadline:
-                    self._submit(context, None if other else settings.class_archive())
+                    self._submit(context, path, None if other else settings.class_archive())
             except AirflowException as error:
                 raise self._too_long(pipeline) if deadline.passed else self._cause(path, error) from None
             finally:
@@ -130,8 +131,9 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             self.facts = spark_main.read_result(path)
         return self.facts
 
-    def _submit(self, context: Context, archives: Path | None) -> None:
-        with class_archive(archives, self.conf or {}, self._spark_binary or "spark-submit") as self.conf:
+    def _submit(self, context: Context, path: Path, archives: Path | None) -> None:
+        binary, whole = self._spark_binary or "spark-submit", partial(spark_main.needed_session, path)
+        with class_archive(archives, self.conf or {}, binary, whole) as self.conf:
             super().execute(context)
 
     def _too_long(self, pipeline: Pipeline) -> DeadlineError:

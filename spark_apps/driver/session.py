@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.shipped import ship
@@ -67,8 +67,11 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 class SessionOnDemand:
     """A driver's session, made when something is first asked of it: what has few rows and few events needs none.
 
-    A SparkSession in all but its type, so that what may need one is not written twice.
+    A SparkSession in all but its type, so that what may need one is not written twice. `needed`: whether one was made in this
+    process.
     """
+
+    needed: ClassVar[bool] = False
 
     def __init__(self, make: Callable[[], SparkSession]) -> None:
         self._make, self._making = make, Lock()
@@ -83,6 +86,7 @@ class SessionOnDemand:
         with self._making:
             if self._made is None:
                 self._made = self._make()
+                SessionOnDemand.needed = True
         return getattr(self._made, name)
 
     def begin(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from airflow_cdc import spark_main
 from airflow_cdc.operators.class_archive import CLASS_PATH, class_archive
 from airflow_cdc.spark_apps.driver.session import JAVA_OPTIONS
 
@@ -40,6 +42,20 @@ def test_a_driver_that_fails_leaves_no_archive(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError):
         fails()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_archive_of_a_driver_that_made_no_session_is_not_kept(tmp_path: Path) -> None:
+    settings, archives = tmp_path / "settings.json", tmp_path / "archives"
+    (tmp_path / spark_main.NO_SESSION_NAME).touch()
+    whole = partial(spark_main.needed_session, settings)
+    with class_archive(archives, CONF, "spark-submit", whole) as given:
+        Path(given[JAVA_OPTIONS].split("ArchiveClassesAtExit=")[1].split()[0]).write_text("few classes")
+    assert list(archives.iterdir()) == []
+    (tmp_path / spark_main.NO_SESSION_NAME).unlink()
+    with class_archive(archives, CONF, "spark-submit", whole) as given:
+        Path(given[JAVA_OPTIONS].split("ArchiveClassesAtExit=")[1].split()[0]).write_text("all classes")
+    (kept,) = archives.iterdir()
+    assert kept.read_text() == "all classes"
 
 
 def test_without_a_folder_or_with_an_own_archive_the_options_are_as_they_were(tmp_path: Path) -> None:

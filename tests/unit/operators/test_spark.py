@@ -13,6 +13,7 @@ import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,7 +38,7 @@ from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
 from airflow_cdc.operators.base import find_pipeline
 from airflow_cdc.operators.deadline import Deadline
-from airflow_cdc.spark_apps.driver.session import LATE_COMPILER, QUICK_COMPILER
+from airflow_cdc.spark_apps.driver.session import LATE_COMPILER, QUICK_COMPILER, SessionOnDemand
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
 
@@ -409,6 +410,17 @@ def test_the_launcher_runs_the_application_and_deletes_the_settings(
     assert spark_main.main(["recover", "--settings", str(path)]) == status
     assert not path.exists()
     assert spark_main.read_result(path) == result
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_the_launcher_tells_whether_a_session_was_made(
+    needed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SessionOnDemand, "needed", needed)
+    monkeypatch.setattr(importlib, "import_module", lambda _name: SimpleNamespace(main=lambda _settings: {}))
+    path = write(tmp_path, {"n": 7})
+    assert spark_main.main(["verify", "--settings", str(path)]) == 0
+    assert spark_main.needed_session(path) is needed
 
 
 def _fresh(name: str) -> Any:

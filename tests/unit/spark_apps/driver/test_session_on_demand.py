@@ -33,9 +33,10 @@ def counted() -> tuple[SparkSession, list[Session]]:
     return SessionOnDemand.of(make), made
 
 
-def test_it_is_made_once_when_it_is_first_used_and_then_stopped() -> None:
+def test_it_is_made_once_when_it_is_first_used_and_then_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SessionOnDemand, "needed", False)
     spark, made = counted()
-    assert made == []
+    assert (made, SessionOnDemand.needed) == ([], False)
     threads = [threading.Thread(target=lambda: spark.conf) for _ in range(8)]
     for one in threads:
         one.start()
@@ -43,7 +44,7 @@ def test_it_is_made_once_when_it_is_first_used_and_then_stopped() -> None:
         one.join()
     assert cast("Any", spark).conf == "its settings"
     spark.stop()
-    assert [one.stopped for one in made] == [1]
+    assert ([one.stopped for one in made], SessionOnDemand.needed) == ([1], True)
 
 
 def test_one_that_nobody_needed_is_not_made_to_be_stopped(caplog: pytest.LogCaptureFixture) -> None:
