@@ -24,7 +24,7 @@ from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply import batch as apply
-from airflow_cdc.spark_apps.apply import counts, few, replay
+from airflow_cdc.spark_apps.apply import context, counts, few, replay
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, read_all
 from tests.integration.apply_scene import Scene
@@ -303,7 +303,7 @@ def test_inv_18_a_batch_that_ends_inside_repeats_is_not_published(scene: Scene, 
     assert (done["behind"], done["published"]) == (True, False)
     assert scene.rows("orders") == [(1, "c", 3)]
 
-    for module in (few, apply):
+    for module in (few, apply, context):
         take_out(module, "is_behind", lambda *_: False)
     assert scene.apply(run_id="run-3")["orders"]["published"]
     assert scene.rows("orders") == [(1, "b", 2)]  # what the source has long overwritten

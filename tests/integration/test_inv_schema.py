@@ -26,7 +26,7 @@ from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.apply import batch as apply
+from airflow_cdc.spark_apps.apply import context
 from airflow_cdc.transports.kafka.wire import read_all
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
@@ -119,7 +119,7 @@ def test_inv_13_ddl_that_changes_rows_without_row_events(followed: Followed, tak
     with pytest.raises(SchemaError, match=SILENT["parts"][1]):
         followed.apply("run-3", "parts")  # it stays so until the table is read again
 
-    take_out(apply, "check_ddl", lambda start, *_args, **_kwargs: start)
+    take_out(context, "check_ddl", lambda start, *_args, **_kwargs: start)
     followed.apply("run-4")
     for table in SILENT:
         assert followed.differences(table) != ([], []), table  # without any error
