@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -81,11 +81,12 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def limited(followed: Followed, limits: ThrottlePolicy, **policy: Any) -> Run:
-    """A run under these limits, with an open recovery at W."""
+def limited(followed: Followed, limits: ThrottlePolicy, tables: Sequence[str] = (), **policy: Any) -> Run:
+    """A run under these limits, with an open recovery of these tables (default: all) at W."""
     allowed = Policy(hold=HoldPolicy(mode="off"), throttle=limits, **policy)
     pipeline = replace(followed.base.pipeline, policy=allowed)
-    run = replace(followed.base, pipeline=pipeline, run_id="rec-1", options=RunOptions(approved=True))
+    options = RunOptions(approved=True, tables=tuple(f"{followed.rig.schema}.{name}" for name in tables))
+    run = replace(followed.base, pipeline=pipeline, run_id="rec-1", options=options)
     open_recovery(run, Decision.from_json(decide(run, "full_snapshot")))
     connector.stop(run)
     watermark.fence_and_watermark(run)
@@ -112,7 +113,7 @@ def test_a_busy_source_holds_a_snapshot_back_and_no_table_is_locked_meanwhile(
 ) -> None:
     rig, quiet = followed.rig, threads(followed.base)
     monkeypatch.setattr(run_module, "LEASE_SECONDS", 6.0)  # renewed every few seconds: otherwise it would end here
-    run = limited(followed, ThrottlePolicy(threads_running=quiet + 2))
+    run = limited(followed, ThrottlePolicy(threads_running=quiet + 2), ["bag"])
     (check,) = check_throttle(run)
     assert check.state == "ok"
     with ThreadPoolExecutor(1) as pool:
@@ -136,7 +137,7 @@ def test_a_busy_source_holds_a_snapshot_back_and_no_table_is_locked_meanwhile(
         facts = running.result(120)
     assert len(lines) == 2
     assert "reading goes on after" in lines[1]
-    assert facts["rows"] == len(KEYED) * ROWS + 3
+    assert facts["rows"] == 3
 
 
 def test_a_source_that_stays_busy_ends_the_snapshot_which_then_goes_on_where_it_was(
@@ -149,7 +150,7 @@ def test_a_source_that_stays_busy_ends_the_snapshot_which_then_goes_on_where_it_
         pytest.raises(SourceError, match=r"threads_running is \d+.*policy\.throttle"),
     ):
         recover(run, followed.rig.spark)
-    assert len(lines) == 1
+    assert 1 <= len(lines) <= len(KEYED)
     assert recover(run, followed.rig.spark)["rows"] == len(KEYED) * ROWS + 2
 
 
