@@ -91,6 +91,9 @@ def measured(servers: Servers, cluster: SparkCluster, rows: int) -> Ratio:
     (one,) = points(servers, cluster, 1, (rows,))
     quarter, two, double = points(servers, cluster, 2, (rows // 4, rows, 2 * rows))
     model = Model.of(one, two, quarter)
+    assert min(model.each, model.together) >= 0, (
+        f"{rows:,} rows are too few to tell what they cost from what is fixed: {model}"
+    )
     said = model.seconds(double.executors, double.rows)
     row_bytes = bytes_of_a_row(servers, rows)
     hours = {
