@@ -48,7 +48,7 @@ from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
 from airflow_cdc.spark_apps.driver.task import is_waited_for
-from airflow_cdc.spark_apps.ports import ReadsFew, RowReader
+from airflow_cdc.spark_apps.ports import RowReader
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         topics,
         systems.topics.read,
         ddl_reader(run, systems.events),
-        systems.topics.few if isinstance(systems.topics, ReadsFew) else None,
+        systems.few,
         write_behind=False,
     )
     letters = systems.letters.unresolved()

@@ -59,7 +59,7 @@ from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.session import begin
 from airflow_cdc.spark_apps.driver.systems import Systems, ddl_reader, open_systems, row_reader
-from airflow_cdc.spark_apps.ports import ReadsFew, connection_limit
+from airflow_cdc.spark_apps.ports import connection_limit
 from airflow_cdc.spark_apps.snapshot.read import staged_rows
 
 if TYPE_CHECKING:
@@ -367,7 +367,7 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
         topics=states,
         read=systems.topics.read,
         read_ddl=ddl_reader(run, systems.events),
-        few=systems.topics.few if isinstance(systems.topics, ReadsFew) else None,
+        few=systems.few,
     )
 
 

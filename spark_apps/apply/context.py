@@ -79,11 +79,6 @@ class ApplyTarget(Generic[S_co]):
     table_id: str | None = None
 
 
-def find_start(ctx: ApplyContext, target: ApplyTarget[Stage], upto: Mapping[str, Mapping[int, int]]) -> Start:
-    """Plan what to read for a target, from its stage's newest stamp. Raises what decisions.apply.start.plan_start raises."""
-    return start_of(ctx, target.table, target.stage.identifier, upto, target.stamp)
-
-
 def start_of(
     ctx: ApplyContext,
     table: Table,
@@ -91,7 +86,7 @@ def start_of(
     upto: Mapping[str, Mapping[int, int]],
     mirror: Stamp | None = None,
 ) -> Start:
-    """Plan what to read for any table of the sink, such as a target that has no stage yet; see find_start."""
+    """Plan what to read for any table of the sink, also one without a stage. Raises what decisions.apply.start.plan_start raises."""
     return start_from(ctx, table, *ctx.writer.stamped(identifier, mirror), upto)
 
 
@@ -102,7 +97,7 @@ def start_from(
     summary: Mapping[str, str],
     upto: Mapping[str, Mapping[int, int]],
 ) -> Start:
-    """Plan what to read for a table with this stamp, of a commit with this summary; see find_start."""
+    """Plan what to read for a table with this stamp, of a commit with this summary; see start_of."""
     routing = ctx.events.routing
     routing.check_table(table)
     topic = routing.topic_of(table.full_name)

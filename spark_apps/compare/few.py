@@ -12,7 +12,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
@@ -45,6 +45,7 @@ log = logging.getLogger("airflow_cdc.verify")
 # More rows or bytes (in files) than this are a matter for Spark.
 FEW_ROWS: Final = 5_000
 FEW_BYTES: Final = 8 << 20
+Answer = TypeVar("Answer")
 # All rows of a pinned version, if they are few
 FewRows = Callable[[], "pa.Table | None"]
 # What reading a table into memory can raise; Spark then reads it, and says what is wrong with its rows.
@@ -105,26 +106,12 @@ class Counting:
 
 def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] | None:
     """The digest of every leaf; None if it is left to Spark, which also says what is wrong with the rows."""
-    if not _is_exact(table):
-        return None
-    try:
-        rows = read()
-        return None if rows is None else _digests(table, scheme, rows)
-    except UNREADABLE as error:
-        log.info("%s: digested by Spark: %r", table.full_name, error)
-        return None
+    return _in_memory(table, read, lambda rows: _digests(table, scheme, rows), "digested")
 
 
 def sink_images(table: Table, keys: Collection[str], read: FewRows) -> dict[str, list[Image]] | None:
     """Key text → the rows under it, as SinkView.images; None if that is left to Spark."""
-    if table.keyless or not _is_exact(table):
-        return None
-    try:
-        rows = read()
-        return None if rows is None else _under(table, keys, rows)
-    except UNREADABLE as error:
-        log.info("%s: looked up by Spark: %r", table.full_name, error)
-        return None
+    return None if table.keyless else _in_memory(table, read, lambda rows: _under(table, keys, rows), "looked up")
 
 
 def _under(table: Table, keys: Collection[str], rows: pa.Table) -> dict[str, list[Image]]:
@@ -138,14 +125,11 @@ def _under(table: Table, keys: Collection[str], rows: pa.Table) -> dict[str, lis
 
 def differing_outside(table: Table, source: pa.Table, read: FewRows) -> frozenset[str] | None:
     """Keys of the rows whose columns outside the hash differ; None if that is left to Spark."""
-    if not _is_exact(table):
-        return None
-    try:
-        sink = read()
-        return None if sink is None else frozenset(key for key, *_ in _outside(table, source) ^ _outside(table, sink))
-    except UNREADABLE as error:
-        log.info("%s: compared by Spark: %r", table.full_name, error)
-        return None
+
+    def differing(sink: pa.Table) -> frozenset[str]:
+        return frozenset(key for key, *_ in _outside(table, source) ^ _outside(table, sink))
+
+    return _in_memory(table, read, differing, "compared")
 
 
 def _outside(table: Table, rows: pa.Table) -> set[tuple[str, ...]]:
@@ -168,8 +152,16 @@ def images(table: Table, rows: pa.Table) -> list[Image]:
     return list(zip(hashes, *(rows[name].to_pylist() for name in outside_hash(table)), strict=True))
 
 
-def _is_exact(table: Table) -> bool:
-    return all(isinstance(column.value_type, _EXACT) for column in (*hashed(table), *table.key_columns))
+def _in_memory(table: Table, read: FewRows, use: Callable[[pa.Table], Answer], what: str) -> Answer | None:
+    """What `use` makes of the rows; None if they are many, or if one of them is left to Spark, which the log says."""
+    if not all(isinstance(column.value_type, _EXACT) for column in (*hashed(table), *table.key_columns)):
+        return None
+    try:
+        rows = read()
+        return None if rows is None else use(rows)
+    except UNREADABLE as error:
+        log.info("%s: %s by Spark: %r", table.full_name, what, error)
+        return None
 
 
 def _digests(table: Table, scheme: LeafScheme, rows: pa.Table) -> dict[int, Leaf]:

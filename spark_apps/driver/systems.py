@@ -20,6 +20,8 @@ from airflow_cdc.spark_apps.ports import (
     DeadLetters,
     EventDecoder,
     ReadDdl,
+    ReadFew,
+    ReadsFew,
     RowReader,
     StageWriter,
     TableKeeper,
@@ -41,6 +43,11 @@ class Systems:
     topics: TopicReader
     writer: StageWriter
     letters: DeadLetters
+
+    @property
+    def few(self) -> ReadFew | None:
+        """Reads few records in memory; None where the transport can't."""
+        return self.topics.few if isinstance(self.topics, ReadsFew) else None
 
 
 def open_systems(run: Run) -> Systems:
