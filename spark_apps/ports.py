@@ -253,8 +253,8 @@ class PlainDecoder(Protocol):
     """Decodes the plain records of one table in memory; see decisions.apply.plain."""
 
     def decode(self, records: Iterable[TopicRecord], *, before: bool = False) -> Sequence[PlainChange]:
-        """All of them, `before`: with the rows as they were. Raises ValueError, TypeError or LookupError if one is not plain:
-        EventDecoder.decode says why.
+        """All of them, `before`: with the rows as they were, which the change of a table without a key must have. Raises
+        ValueError, TypeError or LookupError if one is not plain: EventDecoder.decode says why.
         """
         ...
 
@@ -264,7 +264,7 @@ class DecodesFew(Protocol):
     """An EventDecoder that can decode few records without Spark, to the same values."""
 
     def plain(self, table: Table) -> PlainDecoder | None:
-        """The decoder of a table with a key; None if only Spark can decode its records."""
+        """The decoder of a table; None if only Spark can decode its records."""
         ...
 
 

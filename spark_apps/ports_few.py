@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -57,8 +57,18 @@ class SmallCommit(Protocol):
         """Whether the table has this definition's columns, and is laid out so that it can be written like this."""
         ...
 
-    def write(self, table: Table, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> int | None:
+    def write(
+        self,
+        table: Table,
+        keys: pa.Table,
+        rows: pa.Table,
+        summary: Mapping[str, str],
+        *,
+        copies: Sequence[int] | None = None,
+    ) -> int | None:
         """Delete what is under `keys` and add `rows`, visible to readers at once. Returns the new version.
+
+        `copies`: how many rows under each key are deleted, where `keys` are whole rows of a table without a key; None: all.
 
         None if only StageWriter.changes can write them; nothing was written then. Raises StaleHeadError if the table
         has changed since it was opened.

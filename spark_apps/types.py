@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 DECIMAL_DIGITS = 38  # above it a decimal is text in the sink
 UNSIGNED = "decimal(20,0)"
+GEOMETRY = "struct<srid:int,wkb:binary>"
 
 
 def sink_type(column: Column) -> str:
@@ -64,7 +65,7 @@ _PLAIN: dict[type[LogicalType], str] = {
     Time: "bigint",
     LocalDateTime: "timestamp_ntz",
     Instant: "timestamp",
-    Geometry: "struct<srid:int,wkb:binary>",
+    Geometry: GEOMETRY,
 }
 
 
@@ -86,6 +87,7 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    GEOMETRY: pa.struct({"srid": pa.int32(), "wkb": pa.binary()}),
 }
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition, stored_definition
 from airflow_cdc.sinks.iceberg import row_delta
+from airflow_cdc.sinks.iceberg.row_positions import takes
 from airflow_cdc.sinks.iceberg.snapshots import (
     empty_snapshot,
     head_of,
@@ -56,16 +57,24 @@ class IcebergSmallCommit:
 
     def takes(self, table: Table) -> bool:
         """See ports_few.SmallCommit."""
-        return row_delta.takes(self.read) and self._fits(table)
+        return takes(self.read) and self._fits(table)
 
     def _fits(self, table: Table) -> bool:
         """Whether the table has exactly the definition's columns."""
         schema, columns = self.read.schema(), [(column.name, sink_type(column)) for column in table.mirrored]
         return fitted_fields(schema, columns, itertools.count(1)) == schema.fields
 
-    def write(self, table: Table, keys: pa.Table, rows: pa.Table, summary: Mapping[str, str]) -> int | None:
+    def write(
+        self,
+        table: Table,
+        keys: pa.Table,
+        rows: pa.Table,
+        summary: Mapping[str, str],
+        *,
+        copies: Sequence[int] | None = None,
+    ) -> int | None:
         """See ports_few.SmallCommit."""
-        delta = row_delta.RowDelta(keys, rows, summary, {DEFINITION: dump_definition(table)})
+        delta = row_delta.RowDelta(keys, rows, summary, {DEFINITION: dump_definition(table)}, copies)
         after = delta.write(self.lake.catalog, self.identifier, self.read)
         return None if after is None else head_of(after.metadata)
 

@@ -1,9 +1,8 @@
 """A batch of few records with nothing unusual in it: netted in memory and written in one commit, without Spark's jobs.
 
 Counting, netting and writing such a batch by Spark costs a second of processor time for each table, nearly all of it for
-plans. Anything else than creates, updates and deletes after the watermark that can all be read, of a table whose
-definition stays as it is, is left to the jobs (apply/batch.py), which also say what is wrong with it. Nothing is written
-before that is decided.
+plans. Anything else than creates, updates and deletes that can all be read, of a table whose definition stays as it is, is
+left to the jobs (apply/batch.py), which also say what is wrong with it. Nothing is written before that is decided.
 """
 
 from __future__ import annotations
@@ -12,14 +11,16 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_cdc.decisions.apply.net import net_images
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
-from airflow_cdc.decisions.apply.start import is_behind
+from airflow_cdc.decisions.apply.start import Applied, is_behind
+from airflow_cdc.spark_apps.apply.changes import CLOCK_SLACK_MS, Seen
 from airflow_cdc.spark_apps.apply.context import Result, applied_after, check_counted, judged, result_of
 from airflow_cdc.spark_apps.apply.counts import Counts, read_change
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, RAW_ARROW, TOMBSTONE, UPDATE
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.decisions.apply.net import NetImages
+    from airflow_cdc.decisions.apply.plain import PlainChange
     from airflow_cdc.decisions.apply.start import LastChange, Start
     from airflow_cdc.spark_apps.apply.context import ApplyContext
     from airflow_cdc.spark_apps.ports import PlainDecoder
@@ -55,11 +58,32 @@ _TROUBLE = "cdc.bad IS NOT NULL OR cdc.unknown IS NOT NULL OR cdc.other_table IS
 
 @dataclass(frozen=True, slots=True)
 class Few:
-    """A batch in memory: its counts, the keys that it changes, and the rows that they have at its end."""
+    """A batch in memory: its counts, the keys that it changes, and the rows that they have at its end.
+
+    `images`: of a table without a key, whose whole rows are the `keys`, and which loses `copies` of each.
+    """
 
     counted: Counts
     keys: pa.Table
     rows: pa.Table
+    images: NetImages | None = None
+
+    @property
+    def copies(self) -> Sequence[int] | None:
+        """How many rows under each key go; None: all."""
+        return None if self.images is None else list(self.images.lost.values())
+
+    @property
+    def repeats(self) -> int:
+        """How many changes were sent twice."""
+        return 0 if self.images is None else self.counted.logged - self.images.changes
+
+    def applied(self, start: Start) -> Applied:
+        """What the commit records."""
+        applied = applied_after(start, self.counted)
+        if self.images is None:
+            return applied
+        return replace(applied, high=dict(Seen(applied.high).raised(self.images.high).high))
 
 
 def apply_few(
@@ -86,17 +110,17 @@ def apply_few(
     if batch is None:
         return None
     check_counted(ctx, start, batch.counted, defaults)
-    columns: Result = {"added": [], "widened": [], "dropped": []}
+    extra: Result = {"added": [], "widened": [], "dropped": [], "repeats": batch.repeats}
     if not ctx.write_behind and is_behind(start.applied.last, batch.counted.last):
-        return result_of(start, batch.counted, None, began, **columns)
-    summary = start.summary(applied_after(start, batch.counted))
-    version = opened.write(start.table, batch.keys, batch.rows, summary)
-    return None if version is None else result_of(start, batch.counted, version, began, **columns)
+        return result_of(start, batch.counted, None, began, **extra)
+    summary = start.summary(batch.applied(start))
+    version = opened.write(start.table, batch.keys, batch.rows, summary, copies=batch.copies)
+    return None if version is None else result_of(start, batch.counted, version, began, **extra)
 
 
 def _is_few(start: Start) -> bool:
-    """Whether the batch is small enough, and of a table with a key and a topic that is surely its own."""
-    return not start.table.keyless and not start.unproven and 0 < offsets_of(start) <= FEW
+    """Whether the batch is small enough, and of a topic that is surely the table's own."""
+    return not start.unproven and 0 < offsets_of(start) <= FEW
 
 
 def offsets_of(start: Start) -> int:
@@ -108,25 +132,42 @@ def _netted(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> 
     covered = ctx.log.covered(start.watermark)
     decoder = ctx.events.plain(start.table) if isinstance(ctx.events, DecodesFew) else None
     batch = None if decoder is None else read(decoder, records, start, covered)
-    return batch or _collected(_decoded(ctx, records, start), start.table, covered)
+    if batch is not None or start.table.keyless:
+        return batch
+    return _collected(_decoded(ctx, records, start), start.table, covered)
 
 
 def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, covered: Covered) -> Few | None:
     """The batch decoded and netted without Spark; None if anything in it is not plain."""
-    ordered = sorted(records, key=lambda record: (record.partition, record.offset))
+    ordered, table = sorted(records, key=lambda record: (record.partition, record.offset)), start.table
     try:
-        batch = decoder.decode(ordered)
-        last = _last_of_keys([(one.partition, one.key) for one in batch])
-        if last is None or any(_is_covered(covered, one.change) for one in batch):
+        batch = decoder.decode(ordered, before=table.keyless)
+        changes = [(one.partition, one.op, one.change, one.defaulted) for one in batch]
+        if any(_is_contradictory(covered, change) for _, _, change, _ in changes):
             return None
-        newest = [batch[at] for at in last]
-        keys = arrow_rows(start.table.key_columns, [one.key for one in newest])
-        rows = arrow_rows(start.table.mirrored, [one.after for one in newest if one.after is not None])
+        net = _netted_images if table.keyless else _netted_keys
+        return net(batch, start, covered, _counts(changes, covered))
     except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException) as error:
-        log.info("%s: decoded by Spark, as not all records are plain: %r", start.table.full_name, error)
+        log.info("%s: decoded by Spark, as not all records are plain: %r", table.full_name, error)
         return None
-    changes = [(one.partition, one.op, one.change, one.defaulted) for one in batch]
-    return Few(_counts(changes), keys, rows)
+
+
+def _netted_keys(batch: Sequence[PlainChange], start: Start, covered: Covered, counted: Counts) -> Few | None:
+    keys = [(one.partition, one.key) for one in batch]
+    last = _last_of_keys(keys, _live(keys, [(one.op, one.change) for one in batch], covered))
+    if last is None:
+        return None
+    newest = [batch[at] for at in last]
+    rows = arrow_rows(start.table.mirrored, [one.after for one in newest if one.after is not None])
+    return Few(counted, arrow_rows(start.table.key_columns, [one.key for one in newest]), rows)
+
+
+def _netted_images(batch: Sequence[PlainChange], start: Start, covered: Covered, counted: Counts) -> Few | None:
+    net = net_images([one for one in batch if not _is_covered(covered, one.change)], start.applied.high)
+    if net is None:
+        return None
+    gone, came = (arrow_rows(start.table.mirrored, net.rows(side)) for side in (dict.fromkeys(net.lost, 1), net.gained))
+    return Few(counted, gone, came, net)
 
 
 def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> DataFrame:
@@ -152,15 +193,14 @@ def _collected(decoded: DataFrame, table: Table, covered: Covered) -> Few | None
     if not usual or any(records.column("snapshot").to_pylist()):
         return None
     changes = [_change(row) for row in records.select(list(_FIELDS)).to_pylist()]
-    if any(_is_covered(covered, change) for _, _, change, _ in changes):
-        return None
-    keys = [tuple(key.values()) for key in _part(records, "key", table.key_columns).to_pylist()]
-    last = _last_of_keys([(change[0], key) for change, key in zip(changes, keys, strict=True)])
-    if last is None:
+    rows_under = [tuple(key.values()) for key in _part(records, "key", table.key_columns).to_pylist()]
+    keys = [(change[0], key) for change, key in zip(changes, rows_under, strict=True)]
+    last = _last_of_keys(keys, _live(keys, [(op, change) for _, op, change, _ in changes], covered))
+    if last is None or any(_is_contradictory(covered, change) for _, _, change, _ in changes):
         return None
     newest = records.take(pa.array(last, pa.int64()))
     rows = newest.filter(pc.invert(pc.is_in(newest.column("op"), value_set=pa.array([DELETE, TOMBSTONE]))))
-    return Few(_counts(changes), _part(newest, "key", table.key_columns), _part(rows, "after", table.mirrored))
+    return Few(_counts(changes, covered), _part(newest, "key", table.key_columns), _part(rows, "after", table.mirrored))
 
 
 def _flat(struct: str, columns: Sequence[Column]) -> list[str]:
@@ -185,13 +225,37 @@ def _is_covered(covered: Covered, change: LastChange | None) -> bool:
     return change is not None and covered.holds(change.origin, change.place)
 
 
-def _last_of_keys(keys: Sequence[tuple[int, tuple[Any, ...]]]) -> list[int] | None:
-    """The index of each key's last record; None if a key has records in several partitions, so that none is the last.
+def _is_contradictory(covered: Covered, change: LastChange | None) -> bool:
+    """As changes.is_contradictory; such a batch is refused by the jobs."""
+    below = None if change is None else covered.below.get(change.origin)
+    if change is None or below is None or change.place[:2] >= below:
+        return False
+    return change.ts_ms > covered.taken_ms + CLOCK_SLACK_MS
 
-    `keys`: (partition, key) of each record, in order within a partition.
+
+# (partition, key) of a record
+Keyed = tuple[int, tuple[Any, ...]]
+
+
+def _live(keys: Sequence[Keyed], changes: Sequence[tuple[str, LastChange | None]], covered: Covered) -> list[int]:
+    """The indices of the records that may change the table: as changes.applicable and without_covered_tombstones."""
+    live, gone = list[int](), set[tuple[Any, ...]]()
+    for at, ((_, key), (op, change)) in enumerate(zip(keys, changes, strict=True)):
+        inside = _is_covered(covered, change)
+        if not inside and not (op == TOMBSTONE and key in gone):
+            live.append(at)
+        (gone.add if inside and op == DELETE else gone.discard)(key)
+    return live
+
+
+def _last_of_keys(keys: Sequence[Keyed], live: Sequence[int]) -> list[int] | None:
+    """The index of each key's last live record; None if a key has such records in several partitions, so that none is the last.
+
+    `keys` are in order within a partition.
     """
     last: dict[tuple[Any, ...], int] = {}
-    for at, (partition, key) in enumerate(keys):
+    for at in live:
+        partition, key = keys[at]
         before = last.get(key)
         if before is not None and keys[before][0] != partition:
             return None
@@ -199,14 +263,16 @@ def _last_of_keys(keys: Sequence[tuple[int, tuple[Any, ...]]]) -> list[int] | No
     return sorted(last.values())
 
 
-def _counts(changes: Sequence[Change]) -> Counts:
-    ops = Counter(op for _, op, _, _ in changes)
+def _counts(changes: Sequence[Change], covered: Covered) -> Counts:
+    live = [one for one in changes if not _is_covered(covered, one[2])]
+    ops = Counter(op for _, op, _, _ in live)
     return Counts(
         records=len(changes),
         creates=ops[CREATE],
         updates=ops[UPDATE],
         deletes=ops[DELETE],
         tombstones=ops[TOMBSTONE],
-        defaulted=sum(defaulted for _, _, _, defaulted in changes),
+        before_watermark=len(changes) - len(live),
+        defaulted=sum(defaulted for _, _, _, defaulted in live),
         last={str(partition): change for partition, _, change, _ in changes if change is not None},
     )

@@ -111,11 +111,11 @@ def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] |
 
 def sink_images(table: Table, keys: Collection[str], read: FewRows) -> dict[str, list[Image]] | None:
     """Key text → the rows under it, as SinkView.images; None if that is left to Spark."""
-    return None if table.keyless else _in_memory(table, read, lambda rows: _under(table, keys, rows), "looked up")
+    return _in_memory(table, read, lambda rows: _under(table, keys, rows), "looked up")
 
 
 def _under(table: Table, keys: Collection[str], rows: pa.Table) -> dict[str, list[Image]]:
-    texts = key_texts(table, rows)
+    texts = _hashes(table, rows) if table.keyless else key_texts(table, rows)
     wanted = [at for at, text in enumerate(texts) if text in keys]
     found: dict[str, list[Image]] = defaultdict(list)
     for at, image in zip(wanted, images(table, rows.take(pa.array(wanted, pa.int64()))), strict=True):
@@ -148,8 +148,11 @@ def key_texts(table: Table, rows: pa.Table) -> list[str]:
 
 def images(table: Table, rows: pa.Table) -> list[Image]:
     """The hash of each row, and its columns outside the hash."""
-    hashes = (hashlib.sha256(text).hexdigest() for text in _texts(rows, hashed(table)))
-    return list(zip(hashes, *(rows[name].to_pylist() for name in outside_hash(table)), strict=True))
+    return list(zip(_hashes(table, rows), *(rows[name].to_pylist() for name in outside_hash(table)), strict=True))
+
+
+def _hashes(table: Table, rows: pa.Table) -> list[str]:
+    return [hashlib.sha256(text).hexdigest() for text in _texts(rows, hashed(table))]
 
 
 def _in_memory(table: Table, read: FewRows, use: Callable[[pa.Table], Answer], what: str) -> Answer | None:
@@ -166,7 +169,7 @@ def _in_memory(table: Table, read: FewRows, use: Callable[[pa.Table], Answer], w
 
 def _digests(table: Table, scheme: LeafScheme, rows: pa.Table) -> dict[int, Leaf]:
     """Column by column: to look a column's type up for each of its values takes longer than to write them."""
-    hashes = [hashlib.sha256(text).hexdigest() for text in _texts(rows, hashed(table))]
+    hashes = _hashes(table, rows)
     leaves = defaultdict[int, list[str]](list)
     for leaf, h in zip(_leaf_numbers(table, scheme, rows, hashes), hashes, strict=True):
         leaves[leaf].append(h)

@@ -127,7 +127,7 @@ def _span(ranges: Bounds) -> int:
 def _in_memory(topic: Topic, ranges: Bounds) -> list[Event] | None:
     """The events decoded without Spark; None if they are not few, or if one of them is not plain."""
     table, events = topic.table, topic.events
-    decoder = events.plain(table) if isinstance(events, DecodesFew) and not table.keyless else None
+    decoder = events.plain(table) if isinstance(events, DecodesFew) else None
     if topic.few is None or decoder is None or _span(ranges) > FEW:
         return None
     records = topic.few(topic.name, ranges, MOST_BYTES)
@@ -143,7 +143,7 @@ def _in_memory(topic: Topic, ranges: Bounds) -> list[Event] | None:
 def plain_events(table: Table, decoded: Sequence[PlainChange]) -> list[Event]:
     """Plain changes as `own_events` gives them."""
     changes = [(one, one.change) for one in decoded if one.change is not None]
-    keys = few.key_texts(table, arrow_rows(table.key_columns, [one.key for one, _ in changes]))
+    keys = _keys(table, [one.key for one, _ in changes])
     sides = [_images(table, [side(one) for one, _ in changes]) for side in (attrgetter("before"), attrgetter("after"))]
     return [
         Event(
@@ -152,6 +152,10 @@ def plain_events(table: Table, decoded: Sequence[PlainChange]) -> list[Event]:
         )
         for (one, change), key, before, after in zip(changes, keys, *sides, strict=True)
     ]  # fmt: skip
+
+
+def _keys(table: Table, keys: Sequence[tuple[Any, ...]]) -> Sequence[str | None]:
+    return [None] * len(keys) if table.keyless else few.key_texts(table, arrow_rows(table.key_columns, keys))
 
 
 def _images(table: Table, rows: Sequence[tuple[Any, ...] | None]) -> list[Image | None]:

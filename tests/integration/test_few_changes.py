@@ -8,14 +8,14 @@ import random
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
-from airflow_cdc.core.errors import StaleHeadError
+from airflow_cdc.core.errors import SinkError, SourceError, StaleHeadError
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
-from airflow_cdc.sinks.iceberg import row_delta
+from airflow_cdc.sinks.iceberg import row_delta, row_positions
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, stamp_and_summary, summary_of
@@ -24,7 +24,7 @@ from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.apply.batch import apply_table
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, Result, start_from
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
-from tests.integration.apply_support import ITEMS, Bench, Topic, column, no_session, stamp_at, table
+from tests.integration.apply_support import ITEMS, UUID, Bench, Topic, column, no_session, stamp_at, table, watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PAIRS = table(
     "pairs", [column("a", "int", nullable=False), column("b", nullable=False), column("n", "int")], ("a", "b")
 )
-# types that only Spark's expressions decode, and a few that are decoded in memory
+# types whose values take more than a cast
 SHAPES = table(
     "shapes",
     [
@@ -49,6 +49,9 @@ SHAPES = table(
     ],
     ("id",),
 )
+# without a key, whose rows are few different ones, some with NULLs
+LOGGED = table("logged", [column("kind"), column("n", "decimal(12,2)"), column("at", "timestamp(6)")])
+WEIGHED = table("weighed", [column("w", "double"), column("g", "geometry")])
 NOT_COMPARED = {"snapshot_id", "seconds"}
 
 
@@ -72,8 +75,10 @@ class Side:
     def place(self) -> tuple[str, str]:
         return self.bench.namespace, self.made.name
 
-    def begin(self, rows: list[tuple[Any, ...]] | None = None) -> None:
-        self.bench.lake.drop_stage(self.bench.target(self.made, stamp_at(self.topic), rows or []).stage)
+    def begin(self, rows: list[tuple[Any, ...]] | None = None, upto: int = 0) -> None:
+        """With these rows, read at a watermark that covers transactions up to this one."""
+        stamp = stamp_at(self.topic, watermark=watermark(f"{UUID}:1-{upto}") if upto else None)
+        self.bench.lake.drop_stage(self.bench.target(self.made, stamp, rows or []).stage)
         lake = self.bench.lake
 
         def build(now: Any) -> Change | None:
@@ -166,21 +171,69 @@ def history(made: Table, seed: int) -> Topic:
     return topic
 
 
-@pytest.mark.parametrize(
-    ("made", "decoder"),
-    [(ITEMS, "memory"), (ITEMS, "spark"), (PAIRS, "memory"), (SHAPES, "spark")],
-    ids=lambda one: one if isinstance(one, str) else one.name,
-)
+class Sent(NamedTuple):
+    """A change as it was sent."""
+
+    op: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    source: dict[str, Any]
+
+
+def log_history(seed: int) -> Topic:
+    """Of LOGGED: equal rows come and go, and every tenth change is sent twice."""
+    rng, topic, rows = random.Random(seed), Topic(LOGGED), list[dict[str, Any]]()
+    for number in range(1, 101):
+        row = {"kind": rng.choice(["a", "b", None]), "n": rng.choice(["AQ==", None]), "at": None}
+        row |= {"at": f"2021-03-28T02:30:00.{number % 3:06}Z"} if number % 2 else {}
+        act = rng.random()
+        if rows and act < 0.3:
+            gone = rows.pop(rng.randrange(len(rows)))
+            again = Sent("d", gone, None, topic.delete(**gone))
+        elif rows and act < 0.5:
+            at = rng.randrange(len(rows))
+            again = Sent("u", rows[at], row, topic.update(rows[at], **row))
+            rows[at] = row
+        else:
+            again = Sent("c", None, row, topic.create(**row))
+            rows.append(row)
+        if number % 10 == 0 and number % 40:
+            topic.event(again.op, again.before, again.after, source=again.source, same_transaction=True)
+    return topic
+
+
+@pytest.mark.parametrize("covered", [0, 130], ids=["all", "after_a_watermark"])
+@pytest.mark.parametrize("made", [ITEMS, SHAPES], ids=lambda made: made.name)
 def test_batch_after_batch_gives_the_same_as_by_spark(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, made: Table, decoder: str
+    spark: SparkSession, lake: Lake, made: Table, covered: int
 ) -> None:
-    """By both decoders; SHAPES can be decoded by Spark only."""
-    if decoder == "spark":
-        monkeypatch.setattr(Events, "plain", lambda *_: None)
-    topic = history(made, 7)
-    one, other = both(spark, lake, made, topic)
-    one.begin()
-    other.begin()
+    """The snapshot may hold the first changes already."""
+    same_by_both(spark, lake, history(made, 7), covered)
+
+
+def test_batches_under_keys_of_two_columns(spark: SparkSession, lake: Lake) -> None:
+    same_by_both(spark, lake, history(PAIRS, 7), 0)
+
+
+@pytest.mark.parametrize(("made", "covered"), [(ITEMS, 130), (SHAPES, 0)], ids=["items", "shapes"])
+def test_batches_that_spark_decodes(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, made: Table, covered: int
+) -> None:
+    """As where a value is not plain."""
+    monkeypatch.setattr(Events, "plain", lambda *_: None)
+    same_by_both(spark, lake, history(made, 7), covered)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_table_without_a_key_gets_the_same_as_by_spark(spark: SparkSession, lake: Lake, seed: int) -> None:
+    same_by_both(spark, lake, log_history(seed), 0)
+
+
+def same_by_both(spark: SparkSession, lake: Lake, topic: Topic, covered: int) -> None:
+    """The topic is applied in batches, in memory and by Spark."""
+    one, other = both(spark, lake, topic.table, topic)
+    one.begin(upto=covered)
+    other.begin(upto=covered)
     for end in [*range(40, len(topic.records), 40), len(topic.records)]:
         one.apply(end, in_memory=True)
         other.apply(end, in_memory=False)
@@ -188,6 +241,74 @@ def test_batch_after_batch_gives_the_same_as_by_spark(
         assert one.state() == other.state()
     assert (one.by_arrow, other.by_arrow) == (one.batches, 0)
     assert one.rows_by_spark() == one.state()[0]
+    assert (one.results[0]["before_watermark"] > 0) is bool(covered)
+
+
+def logged(spark: SparkSession, lake: Lake, made: Table, covered: int = 0) -> Side:
+    """An empty table of `made`."""
+    side = Side(Bench(spark, lake), made, Topic(made))
+    side.begin(upto=covered)
+    return side
+
+
+def test_changes_without_a_key_that_the_watermark_covers_are_not_applied_again(spark: SparkSession, lake: Lake) -> None:
+    side = logged(spark, lake, LOGGED, covered=102)
+    for kind in "abcc":
+        side.topic.create(kind=kind, n=None, at=None)
+    side.topic.delete(kind="c", n=None, at=None)
+    side.apply(5, in_memory=True)
+    assert (side.by_arrow, side.results[0]["before_watermark"], names(side)) == (1, 2, [("c", None, None)])
+
+
+def test_a_change_without_a_key_that_may_have_been_applied_is_left_to_spark(spark: SparkSession, lake: Lake) -> None:
+    """It looks the change's identity up in the topic."""
+    side = logged(spark, lake, LOGGED)
+    first = side.topic.create(kind="a", n=None, at=None)
+    side.topic.create(kind="b", n=None, at=None)
+    side.apply(2, in_memory=True)
+    side.topic.event("c", None, {"kind": "a", "n": None, "at": None}, source=first, same_transaction=True)
+    side.topic.create(kind="c", n=None, at=None)
+    side.apply(4, in_memory=True)
+    assert (side.by_arrow, side.results[1]["repeats"]) == (1, 1)
+    side.topic.create(kind="d", n=None, at=None)
+    side.apply(5, in_memory=True)
+    assert (side.by_arrow, [kind for kind, *_ in names(side)]) == (2, ["a", "b", "c", "d"])
+
+
+def test_a_row_without_a_key_that_is_not_there_is_an_error(spark: SparkSession, lake: Lake) -> None:
+    side = logged(spark, lake, LOGGED)
+    side.topic.create(kind="a", n=None, at=None)
+    side.apply(1, in_memory=True)
+    for _ in range(2):
+        side.topic.delete(kind="a", n=None, at=None)
+    with pytest.raises(SinkError, match="1 rows that the source deleted are not in the table"):
+        side.apply(3, in_memory=True)
+    assert [kind for kind, *_ in names(side)] == ["a"]
+
+
+def test_rows_without_a_key_that_hold_floating_point_numbers_are_added_in_memory_and_removed_by_spark(
+    spark: SparkSession, lake: Lake
+) -> None:
+    side = logged(spark, lake, WEIGHED)
+    rows = [shapes(1, number) for number in (1, 1, 2)]
+    for row in rows:
+        side.topic.create(w=-0.0, g=row["g"])
+    side.apply(3, in_memory=True)
+    side.topic.delete(w=-0.0, g=rows[0]["g"])
+    side.apply(4, in_memory=True)
+    assert (side.by_arrow, side.batches, len(names(side))) == (1, 2, 2)
+
+
+def test_an_event_before_the_watermark_that_was_committed_after_it_is_an_error(spark: SparkSession, lake: Lake) -> None:
+    """By its time; the source was reset or replaced."""
+    topic = Topic(ITEMS, gtids=False)
+    side = Side(Bench(spark, lake), ITEMS, topic)
+    stamp = stamp_at(topic, watermark=watermark(None, pos=5000))
+    side.bench.lake.drop_stage(side.bench.target(ITEMS, stamp, []).stage)
+    topic.create(id=1, name="a", qty=1)
+    with pytest.raises(SourceError, match="before the watermark by their position and after it by their time"):
+        side.apply(1, in_memory=True)
+    assert names(side) == []
 
 
 def test_a_batch_of_each_kind_in_turn(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +341,7 @@ def quiet(spark: SparkSession, lake: Lake, rows: list[tuple[Any, ...]]) -> Side:
 
 
 def names(side: Side) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row.values()) for row in side.bench.lake.read_arrow(*side.place).to_pylist())
+    return sorted((tuple(row.values()) for row in side.bench.lake.read_arrow(*side.place).to_pylist()), key=repr)
 
 
 def test_it_is_one_commit_with_position_deletes(spark: SparkSession, lake: Lake) -> None:
@@ -337,7 +458,7 @@ def test_a_table_or_batch_of_another_kind_is_left_to_spark(
             return Change((same,), (SetPropertiesUpdate(updates=why["property"]),)) if missing else None
 
         commit(lake.catalog, side.place, build, what="a property")
-    for module, name in ((row_delta, "limit"), (few, "few")):
+    for module, name in ((row_positions, "limit"), (few, "few")):
         if name in why:
             monkeypatch.setattr(module, *why[name])
     side.topic.update({}, id=1, name="new", qty=1)

@@ -31,8 +31,8 @@ _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garble
 # nullable TIMESTAMP.
 ZERO_DATE = "1970-01-01T00:00:00"
 GARBLED_TIME = '"[0-9]{2,3}:0-[0-9]{1,2}:'
-_ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
-ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
+ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
+ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in ESCAPES)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _event_label(column: Column, modes: DecodeModes, v: str) -> str:
     if not any(ESCAPABLE & {*label} for label in words_of(column).labels):
         return v
     part = "x"
-    for letter, code in _ESCAPES:
+    for letter, code in ESCAPES:
         part = rf"replace({part}, r'\{letter}', char({code}))"
     part = rf"regexp_replace({part}, r'\\([^%_])', '$1')"  # MySQL keeps the backslash of \% and \_
     return rf"array_join(transform(split({v}, r'\\\\'), x -> {part}), char(92))"

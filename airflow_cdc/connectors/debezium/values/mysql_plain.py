@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.connectors.debezium.values.mysql import (
     DECIMAL_DIGITS,
     ESCAPABLE,
+    ESCAPES,
     FIRST_DAY,
     FIRST_MICROS,
     GARBLED_TIME,
@@ -32,15 +33,16 @@ from airflow_cdc.connectors.debezium.values.mysql_charsets import signs_of
 from airflow_cdc.connectors.debezium.values.plain import Convert, whole, within
 from airflow_cdc.decisions.apply.plain import NotPlainError
 from airflow_cdc.decisions.compare.json_text import json_writer
-from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, TEXTS, words_of
+from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, words_of
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Column
 
-_WIDE = Context(prec=60)
+_WIDE = Context(prec=90)  # more than a DECIMAL's 65 digits
 _EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 _GARBLED = re.compile(GARBLED_TIME)
+_ESCAPED = re.compile(r"\\([^%_])")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
@@ -71,11 +73,18 @@ def _unsigned(value: Any) -> Decimal:
 
 def _decimal(column: Column, modes: DecodeModes) -> Convert | None:
     precision, scale = words_of(column).digits
-    if precision > DECIMAL_DIGITS or modes.decimal not in {"precise", "string"}:
+    if modes.decimal not in {"precise", "string"}:
         return None
-    if modes.decimal == "precise":
-        return _precise(precision, scale, modes)
-    return partial(_written, most=10**precision, scale=scale)
+    written = partial(_written, most=10**precision, scale=scale)
+    read = _precise(precision, scale, modes) if modes.decimal == "precise" else written
+    return read if read is None or precision <= DECIMAL_DIGITS else partial(_in_full, read=read, scale=scale)
+
+
+def _in_full(value: Any, read: Convert, scale: int) -> str:
+    """All decimals, and no exponent."""
+    number = read(value)
+    _checked(not (number.is_zero() and number.is_signed()))
+    return f"{number:.{scale}f}"
 
 
 def _precise(precision: int, scale: int, modes: DecodeModes) -> Convert | None:
@@ -130,13 +139,22 @@ def _rounded(number: float) -> float:
         raise NotPlainError from error
 
 
-def _bit(column: Column, _: DecodeModes) -> Convert | None:
-    return _boolean if (words_of(column).precision or 1) == 1 else None
+def _bit(column: Column, _: DecodeModes) -> Convert:
+    size = words_of(column).precision or 1
+    return _boolean if size == 1 else partial(_bits, size=size)
 
 
 def _boolean(value: Any) -> int:
     _checked(type(value) is bool)
     return int(value)
+
+
+def _bits(value: Any, size: int) -> int:
+    """Base64 of a little-endian number."""
+    raw = _base64(value)
+    number = int.from_bytes(raw, "little")
+    _checked(0 < len(raw) <= (size + 7) // 8 and number < 2**size)
+    return number
 
 
 def _date(_: Column, modes: DecodeModes) -> Convert | None:
@@ -195,8 +213,19 @@ def _undoubted(value: Any, doubted: re.Pattern[str]) -> str:
     return text
 
 
-def _label(column: Column, _: DecodeModes) -> Convert | None:
-    return None if any(ESCAPABLE & {*label} for label in words_of(column).labels) else _string
+def _label(column: Column, _: DecodeModes) -> Convert:
+    return _unescaped if any(ESCAPABLE & {*label} for label in words_of(column).labels) else _string
+
+
+def _unescaped(value: Any) -> str:
+    """See values/mysql.py, _event_label."""
+    return "\\".join(map(_without_escapes, _string(value).split(r"\\")))
+
+
+def _without_escapes(text: str) -> str:
+    for letter, code in ESCAPES:
+        text = text.replace(f"\\{letter}", chr(code))
+    return _ESCAPED.sub(r"\1", text)
 
 
 def _json(_: Column, __: DecodeModes) -> Convert:
@@ -225,6 +254,16 @@ def _base64(value: Any) -> bytes:
     return raw
 
 
+def _spatial(_: Column, __: DecodeModes) -> Convert:
+    return _geometry
+
+
+def _geometry(value: Any) -> dict[str, object]:
+    """A POINT has x and y, too, which its WKB holds."""
+    _checked(type(value) is dict and {"wkb", "srid"} <= {*value} <= {"wkb", "srid", "x", "y"})
+    return {"srid": 0 if value["srid"] is None else whole(value["srid"], 32), "wkb": _base64(value["wkb"])}
+
+
 def _padded(value: Any, size: int) -> bytes:
     raw = _base64(value)
     _checked(len(raw) <= size)
@@ -246,5 +285,6 @@ _TABLE: tuple[tuple[tuple[str, ...], Callable[[Column, DecodeModes], Convert | N
     (("enum", "set"), _label),
     (("json",), _json),
     (("binary", "varbinary", *BLOBS), _bytes),
+    (SPATIAL, _spatial),
 )
 _MAKERS = {name: make for names, make in _TABLE for name in names}

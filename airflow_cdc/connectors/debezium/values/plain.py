@@ -46,19 +46,19 @@ class PlainDecoder:
         """The decoder of a table; None if one of its columns, or its topic, needs Spark's decoding."""
         ways = {column.name: convert(column) for column in table.mirrored}
         shared = settings.key_mark(table.full_name) is not None or {"schema", "payload"} <= {*table.key}
-        if shared or table.keyless or any(way is None for way in ways.values()):
+        if shared or any(way is None for way in ways.values()):
             return None
         pairs = {column.name: (column, way) for column in table.mirrored if (way := ways[column.name]) is not None}
         return cls(table, change_of, [pairs[name] for name in table.key], list(pairs.values()))
 
     def decode(self, records: Iterable[TopicRecord], *, before: bool = False) -> list[PlainChange]:
-        """`before`: with the rows as they were. Raises NotPlainError, or another ValueError, TypeError or LookupError, if a
-        record is not plain.
+        """`before`: with the rows as they were, which the change of a table without a key must have. Raises NotPlainError, or
+        another ValueError, TypeError or LookupError, if a record is not plain.
         """
         return [self._decoded(record, before=before) for record in records]
 
     def _decoded(self, record: TopicRecord, *, before: bool) -> PlainChange:
-        key = self._key(_parsed(record.key))
+        key = self._key(_parsed(record.key)) if self.key else ()
         if record.value is None:
             return PlainChange(record.partition, record.offset, _TOMBSTONE, key)
         event = _parsed(record.value)
@@ -73,6 +73,8 @@ class PlainDecoder:
         row = None if op == _DELETE else self._row(after)
         change, defaulted, was = self.change_of(source), snapshot == "false", event.get("before") if before else None
         old = None if was is None else self._row(was)
+        if before and not self.key and (old is None) != (op == _CREATE):
+            raise NotPlainError
         return PlainChange(record.partition, record.offset, op, key, row, change, defaulted, old)
 
     def _key(self, fields: dict[str, Any]) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import pytest
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from airflow_cdc.core.errors import StaleHeadError
-from airflow_cdc.sinks.iceberg import row_delta
+from airflow_cdc.sinks.iceberg import row_delta, row_positions
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.row_delta import RowDelta
@@ -62,9 +62,9 @@ class Sink:
         self.lake, self.place = lake, ("shop", f"t_{uuid.uuid4().hex[:6]}")
         lake.ensure_table(*self.place, list(columns.items()))
 
-    def write(self, keys: pa.Table, rows: pa.Table, **summary: str) -> bool:
+    def write(self, keys: pa.Table, rows: pa.Table, *, copies: list[int] | None = None, **summary: str) -> bool:
         read = self.lake.table(*self.place)
-        return RowDelta(keys, rows, summary).write(self.lake.catalog, self.place, read) is not None
+        return RowDelta(keys, rows, summary, copies=copies).write(self.lake.catalog, self.place, read) is not None
 
     def rows(self) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.lake.read_arrow(*self.place).sort_by("id").to_pylist()
@@ -103,6 +103,35 @@ def test_a_key_of_each_type_finds_its_row(lake: Lake, kind: str) -> None:
     assert sink.write(ids(keys[0], kind=wanted), rows.slice(0, 0))
     left = {str(row["id"]) for row in sink.rows()}
     assert left == {str(key) for key in keys[1:]}
+
+
+def counted(*rows: tuple[Any, Any]) -> pa.Table:
+    return pa.table(
+        {"id": pa.array([a for a, _ in rows], pa.int32()), "v": pa.array([b for _, b in rows], pa.string())}
+    )
+
+
+def test_of_whole_rows_so_many_go_as_are_told(lake: Lake) -> None:
+    """NULLs equal each other; a second file, and rows that are gone already, are looked at, too."""
+    sink = Sink(lake, {"id": "int", "v": "string"})
+    assert sink.write(counted(), counted((1, "a"), (1, "a"), (None, "n"), (1, None)))
+    assert sink.write(counted(), counted((1, "a"), (None, "n"), (2, "a")))
+    assert sink.write(counted((1, "a"), (None, "n"), (1, None)), counted(), copies=[1, 2, 1])
+    assert sorted(map(repr, sink.rows())) == sorted(map(repr, counted((1, "a"), (1, "a"), (2, "a")).to_pylist()))
+    head = lake.head(*sink.place)
+    assert not sink.write(counted((1, "a")), counted(), copies=[3])
+    assert not sink.write(counted((3, "a")), counted(), copies=[1])
+    assert lake.head(*sink.place) == head
+    assert sink.write(counted((1, "a")), counted((None, None)), copies=[2])
+    assert sorted(map(repr, sink.rows())) == sorted(map(repr, counted((2, "a"), (None, None)).to_pylist()))
+
+
+def test_rows_of_large_files_are_looked_up_by_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink = Sink(lake, {"id": "int", "v": "string"})
+    assert sink.write(counted(), counted((1, "a")))
+    monkeypatch.setattr(row_positions, "MOST_IMAGE_BYTES", 10)
+    assert not sink.write(counted((1, "a")), counted(), copies=[1])
+    assert sink.write(ids(1), counted())
 
 
 def test_a_key_that_is_a_floating_point_number_is_left_to_spark(lake: Lake) -> None:
@@ -152,7 +181,7 @@ def test_another_process_reads_what_this_one_keeps_in_memory(lake: Lake, monkeyp
     sink = Sink(lake, {"id": "int"})
     assert sink.write(ids(), ids(1, 2, 3))
     assert sink.write(ids(2), ids())
-    monkeypatch.setattr(row_delta, "_KEPT", row_delta.Kept())
+    monkeypatch.setattr(row_positions, "KEPT", row_positions.Kept())
     assert sink.write(ids(2, 3), ids(2))
     assert sink.rows() == [{"id": 1}, {"id": 2}]
 

@@ -54,3 +54,51 @@ def test_a_number_that_may_be_rounded_twice_or_is_no_float_is_left_to_spark(valu
     assert SINGLE is not None
     with pytest.raises(NotPlainError):
         SINGLE(value)
+
+
+BITS = converter(column("b", "bit(12)", precision=12), DecodeModes())
+LABEL = converter(column("e", "enum('x,y')", labels=("x,y", "a")), DecodeModes())
+POINT = converter(column("p", "point"), DecodeModes())
+WIDE = converter(column("d", "decimal(65,2)", precision=65, scale=2), DecodeModes())
+
+
+@pytest.mark.parametrize(("value", "kept"), [("AQ==", 1), ("/w8=", 4095), ("AAE=", 256)])
+def test_bits_are_a_little_endian_number(value: str, kept: int) -> None:
+    assert BITS is not None
+    assert BITS(value) == kept
+
+
+@pytest.mark.parametrize("value", ["", "/x8=", "AAAA", "AQ", 1, True])
+def test_bits_that_the_column_cannot_hold_are_left_to_spark(value: object) -> None:
+    assert BITS is not None
+    with pytest.raises((NotPlainError, ValueError)):
+        BITS(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [(r"x\,y", "x,y"), (r"b\\c", r"b\c"), (r"\%\_", r"\%\_"), (r"a\nb", "a\nb"), ("a", "a")]
+)
+def test_a_label_is_what_the_quotes_of_its_ddl_mean(value: str, kept: str) -> None:
+    assert LABEL is not None
+    assert LABEL(value) == kept
+
+
+@pytest.mark.parametrize(
+    ("value", "srid"), [({"wkb": "AQ==", "srid": None}, 0), ({"wkb": "AQ==", "srid": 4326, "x": 1.0, "y": 2.0}, 4326)]
+)
+def test_a_geometry_is_its_bytes_and_its_reference_system(value: object, srid: int) -> None:
+    assert POINT is not None
+    assert POINT(value) == {"srid": srid, "wkb": b"\x01"}
+
+
+@pytest.mark.parametrize("value", [{"wkb": "AQ=="}, {"wkb": None, "srid": 0}, {"wkb": "AQ==", "srid": "0"}, "AQ==", []])
+def test_what_is_no_geometry_is_left_to_spark(value: object) -> None:
+    assert POINT is not None
+    with pytest.raises(NotPlainError):
+        POINT(value)
+
+
+@pytest.mark.parametrize(("value", "kept"), [("AA==", "0.00"), ("/w==", "-0.01"), ("ASw=", "3.00")])
+def test_a_decimal_that_spark_has_no_number_for_is_written_in_full(value: str, kept: str) -> None:
+    assert WIDE is not None
+    assert WIDE(value) == kept
