@@ -37,7 +37,7 @@ from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, star
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
-from airflow_cdc.spark_apps.compare.few import FEW_ROWS
+from airflow_cdc.spark_apps.compare.few import most_rows
 from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
@@ -50,6 +50,7 @@ from airflow_cdc.spark_apps.compare.scan import (
     compare_tables,
     compare_views,
     decided,
+    few_in_memory,
     groups,
     open_views,
 )
@@ -125,7 +126,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         return done
     options, began = dict(settings or {}), time.monotonic()
     Thread(target=import_module, args=("great_expectations",), daemon=True).start()  # seconds, while the JVM works
-    if any(stage.rows > FEW_ROWS for stage in current(run).stages.values()):
+    rows = [stage.rows for stage in current(run).stages.values()]
+    if max(rows, default=0) > most_rows(rows):
         begin(spark)
     longest = max(RESUME_SECONDS, run.pipeline.policy.standstill)
     wait_resumed(run, float(options.get("resume_seconds", longest)))
@@ -248,7 +250,8 @@ def compare_passes(
 
 def _compared(run: Run, spark: SparkSession, task: Task, timeout: float, put_right: PutRight) -> list[Outcome]:
     """Catch the stages up, and compare some tables at a time."""
-    reached, subjects = _caught_up(run, spark, task, timeout, put_right)
+    reached, caught = _caught_up(run, spark, task, timeout, put_right)
+    subjects = few_in_memory(caught)
     outcomes: list[Outcome] = []
     reader = task.systems.reader
     for some in groups(subjects, sharing=not reader.exact_views, connections=connection_limit(reader)):
@@ -291,7 +294,7 @@ def _compared_in_old_views(
     with open_views(reader, lots, task.watermark, run.clients.source.position()) as opened:
         views = [opened[table.full_name] for table in tables]
         _, subjects = _caught_up(run, spark, task, timeout, put_right)
-        old = [replace(subject, before=before) for subject in subjects]
+        old = [replace(subject, before=before) for subject in few_in_memory(subjects)]
         judgements, now = compare_views(reader, old, views, judge, reach_now, watermark=task.watermark)
     return decided(reader, judgements, reach_now, watermark=task.watermark, now=now)
 

@@ -42,12 +42,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.verify")
 
-# More rows or bytes (in files) than this are a matter for Spark.
+# More rows or bytes (in files) of a table than this are a matter for Spark.
 FEW_ROWS: Final = 5_000
 FEW_BYTES: Final = 8 << 20
+# Unless all tables of a driver have no more rows together: it then needs no session, which costs five seconds of a processor,
+# and a second more for each table's plans. In memory 100,000 rows of nine columns cost one.
+FEW_IN_ALL: Final = 250_000
+_AT_ONCE: Final = 20_000  # rows whose values are Python's at a time
 Answer = TypeVar("Answer")
 # All rows of a pinned version, if they are few
 FewRows = Callable[[], "pa.Table | None"]
+# The same, if they are no more than so many
+ReadRows = Callable[[int], "pa.Table | None"]
 # What reading a table into memory can raise; Spark then reads it, and says what is wrong with its rows.
 UNREADABLE: Final = (
     ValueError,
@@ -94,14 +100,20 @@ class Counted:
 class Counting:
     """Reads the rows of a pinned version, and remembers their counts: what asks for these alone reads nothing again."""
 
-    read: FewRows
+    read: ReadRows
+    most_rows: int = FEW_ROWS
     counted: Counted | None = None
 
     def __call__(self) -> pa.Table | None:
         """All rows, if they are few."""
-        rows = self.read()
+        rows = self.read(self.most_rows)
         self.counted = None if rows is None else Counted.of(rows)
         return rows
+
+
+def most_rows(tables: Iterable[int]) -> int:
+    """How many rows of a table are few, for a driver whose tables have so many rows each."""
+    return FEW_IN_ALL if sum(tables) <= FEW_IN_ALL else FEW_ROWS
 
 
 def leaves(table: Table, scheme: LeafScheme, read: FewRows) -> dict[int, Leaf] | None:
@@ -152,7 +164,8 @@ def images(table: Table, rows: pa.Table) -> list[Image]:
 
 
 def _hashes(table: Table, rows: pa.Table) -> list[str]:
-    return [hashlib.sha256(text).hexdigest() for text in _texts(rows, hashed(table))]
+    parts = (rows.slice(at, _AT_ONCE) for at in range(0, rows.num_rows, _AT_ONCE))
+    return [hashlib.sha256(text).hexdigest() for part in parts for text in _texts(part, hashed(table))]
 
 
 def _in_memory(table: Table, read: FewRows, use: Callable[[pa.Table], Answer], what: str) -> Answer | None:

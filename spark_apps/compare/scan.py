@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pyspark.sql import functions as fn
@@ -206,6 +206,12 @@ def compare_tables(
     return decided(reader, judgements, reach, watermark=watermark, now=now)
 
 
+def few_in_memory(subjects: Sequence[Subject]) -> list[Subject]:
+    """The subjects of a driver, whose rows are read into memory where they are few."""
+    most = few.most_rows(subject.rows for subject in subjects)
+    return [replace(subject, sink=subject.sink.in_memory_up_to(most)) for subject in subjects]
+
+
 def groups(subjects: Sequence[Subject], *, sharing: bool, connections: int = 0) -> Iterator[list[Subject]]:
     """Subjects to compare at a time, with views on at most so many connections (0, or more: CONNECTIONS).
 
@@ -338,7 +344,7 @@ def _others_in_memory(reader: RowReader, watermark: Watermark, subject: Subject)
     if sink is None or table.keyless or not subject.part.whole or not isinstance(reader, ReadsFewRows):
         return None
     with reader.few_rows(at=watermark) as read:
-        ours = read(table, most_rows=few.FEW_ROWS, most_bytes=few.FEW_BYTES)
+        ours = read(table, most_rows=sink.most_rows, most_bytes=few.FEW_BYTES)
     return None if ours is None else few.differing_outside(table, ours, sink)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
@@ -39,7 +38,11 @@ class SinkView:
     spark: SparkSession
     relation: str
     version: int
-    small: few.FewRows | None = None
+    small: few.Counting | None = None
+
+    def in_memory_up_to(self, rows: int) -> SinkView:
+        """The same view, whose rows are read into memory if they are no more than that."""
+        return replace(self, small=None if self.small is None else replace(self.small, most_rows=rows))
 
     def in_session(self, spark: SparkSession) -> SinkView:
         """The same view in another session of the application."""
@@ -102,6 +105,5 @@ def pinned(spark: SparkSession, writer: StageWriter, stage: Stage, version: int)
     """The stage at this version, of which nothing is read yet."""
     read = None
     if isinstance(writer, HoldsFew):
-        rows = partial(writer.few, stage, version, most_rows=few.FEW_ROWS, most_bytes=few.FEW_BYTES)
-        read = few.Counting(rows)
+        read = few.Counting(lambda most: writer.few(stage, version, most_rows=most, most_bytes=few.FEW_BYTES))
     return SinkView(spark, writer.at(spark, stage, version), version, read)
