@@ -19,7 +19,20 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.types import Bits, Bytes, Date, Decimal, Float, Instant, Integer, Json, LocalDateTime, Text, Time
+from airflow_cdc.core.types import (
+    Bits,
+    Bytes,
+    Date,
+    Decimal,
+    Float,
+    Geometry,
+    Instant,
+    Integer,
+    Json,
+    LocalDateTime,
+    Text,
+    Time,
+)
 from airflow_cdc.decisions.compare.json_text import json_canonical
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.quoting import quote_table
@@ -36,6 +49,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.snapshot")
 
 _NUMBERS: Final = (int, decimal.Decimal)
+_SRID_BYTES: Final = 4  # in front of the WKB, as read_sql says
 Convert = Callable[[Any], object]
 
 
@@ -180,6 +194,15 @@ def _json(_column: Column) -> Convert:
     return convert
 
 
+def _geometry(_column: Column) -> Convert:
+    def convert(value: Any) -> dict[str, object]:
+        if type(value) is not bytes or len(value) < _SRID_BYTES:
+            raise ValueError("not a geometry")
+        return {"srid": int.from_bytes(value[:_SRID_BYTES], "little"), "wkb": value[_SRID_BYTES:]}
+
+    return convert
+
+
 _MAKERS: Final[Mapping[type[LogicalType], Callable[[Column], Convert]]] = {
     Integer: _number,
     Bits: _number,
@@ -192,4 +215,5 @@ _MAKERS: Final[Mapping[type[LogicalType], Callable[[Column], Convert]]] = {
     Text: lambda _column: _exactly(str),
     Bytes: lambda _column: _exactly(bytes),
     Json: _json,
+    Geometry: _geometry,
 }

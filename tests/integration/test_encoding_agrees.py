@@ -329,8 +329,8 @@ def test_a_value_that_the_reference_cannot_take_is_left_to_spark() -> None:
     assert few.leaves(numbers, leaves.HashLeaves(1), lambda: pa.table({"id": [1], "d": [0.5]})) is not None
 
 
-# only Spark reads these: geometries, and dates that are none
-LEFT_TO_SPARK = {"da", "dan", "dt", "dtn", "dt6", "dt6n", "ts", "tsn", "g", "p", "pg"}
+# only Spark reads these: dates that are none
+LEFT_TO_SPARK = {"da", "dan", "dt", "dtn", "dt6", "dt6n", "ts", "tsn"}
 
 
 def test_few_rows_are_read_as_spark_reads_them(source: Source, every: Table, sink: str, lake: Lake) -> None:

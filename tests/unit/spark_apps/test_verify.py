@@ -133,6 +133,7 @@ def test_the_ends_of_a_table_s_topic_are_asked_for_with_its_own_group_only(monke
 
     caught = [SimpleNamespace(table=named(name), small=False) for name in names]
     monkeypatch.setattr(verify, "_caught_up", lambda *_: (None, caught))
+    monkeypatch.setattr(verify, "few_in_memory", list)
     monkeypatch.setattr(verify, "compare_tables", compare)
     monkeypatch.setattr(verify, "reach", reach)
     systems: Any = SimpleNamespace(reader=SimpleNamespace(exact_views=False))
