@@ -34,7 +34,7 @@ LIMITS = (
     Limit(("p95 of point statements during recover",), 3.1, _PAGE),
     Limit(("p95 of point statements during verify",), 5.8, _PAGE),
     Limit(("a recovery of 200,000 rows through the DAG",), 6.4, _PAGE),
-    Limit(("a recovery of 2,000,000 rows through the DAG",), 1.6, _PAGE),
+    Limit(("a recovery of 2,000,000 rows through the DAG",), 1.45, _PAGE),
 )
 
 
