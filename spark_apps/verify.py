@@ -250,16 +250,16 @@ def compare_passes(
 
 def _compared(run: Run, spark: SparkSession, task: Task, timeout: float, put_right: PutRight) -> list[Outcome]:
     """Catch the stages up, and compare some tables at a time."""
-    reached, caught = _caught_up(run, spark, task, timeout, put_right)
-    subjects = few_in_memory(caught)
+    reached, subjects = _caught_up(run, spark, task, timeout, put_right)
+    most = most_rows(subject.rows for subject in subjects)
     outcomes: list[Outcome] = []
     reader = task.systems.reader
     for some in groups(subjects, sharing=not reader.exact_views, connections=connection_limit(reader)):
         part = task.of([subject.table.full_name for subject in some])
         if reader.exact_views:
-            outcomes += _compared_in_old_views(run, spark, part, timeout, put_right)
+            outcomes += _compared_in_old_views(run, spark, part, timeout, put_right, most=most)
         else:
-            outcomes += _compared_by_the_log(run, part, some, timeout, start=reached)
+            outcomes += _compared_by_the_log(run, part, few_in_memory(some, most), timeout, start=reached)
     return outcomes
 
 
@@ -276,9 +276,9 @@ def _compared_by_the_log(
 
 
 def _compared_in_old_views(
-    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: PutRight
+    run: Run, spark: SparkSession, task: Task, timeout: float, put_right: PutRight, *, most: int
 ) -> list[Outcome]:
-    """Compare with views that are opened before the stages catch up once more.
+    """Compare with views that are opened before the stages catch up once more. `most`: see few_in_memory.
 
     Any row that changes meanwhile is then known from the view and from the changes' after images, so no before images
     are needed, which not every log holds.
@@ -294,7 +294,7 @@ def _compared_in_old_views(
     with open_views(reader, lots, task.watermark, run.clients.source.position()) as opened:
         views = [opened[table.full_name] for table in tables]
         _, subjects = _caught_up(run, spark, task, timeout, put_right)
-        old = [replace(subject, before=before) for subject in few_in_memory(subjects)]
+        old = [replace(subject, before=before) for subject in few_in_memory(subjects, most)]
         judgements, now = compare_views(reader, old, views, judge, reach_now, watermark=task.watermark)
     return decided(reader, judgements, reach_now, watermark=task.watermark, now=now)
 

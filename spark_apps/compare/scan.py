@@ -206,9 +206,8 @@ def compare_tables(
     return decided(reader, judgements, reach, watermark=watermark, now=now)
 
 
-def few_in_memory(subjects: Sequence[Subject]) -> list[Subject]:
-    """The subjects of a driver, whose rows are read into memory where they are few."""
-    most = few.most_rows(subject.rows for subject in subjects)
+def few_in_memory(subjects: Sequence[Subject], most: int) -> list[Subject]:
+    """The subjects, whose rows are read into memory where they are no more than `most`, which few.most_rows says."""
     return [replace(subject, sink=subject.sink.in_memory_up_to(most)) for subject in subjects]
 
 

@@ -14,6 +14,7 @@ from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.verdict import Tally
 from airflow_cdc.spark_apps import verify
+from airflow_cdc.spark_apps.compare.few import FEW_IN_ALL, FEW_ROWS
 from airflow_cdc.spark_apps.compare.scan import CONNECTIONS, Outcome
 
 TABLE = "shop.orders"
@@ -131,9 +132,9 @@ def test_the_ends_of_a_table_s_topic_are_asked_for_with_its_own_group_only(monke
         asked.extend(task.definitions)
         return None, None
 
-    caught = [SimpleNamespace(table=named(name), small=False) for name in names]
+    caught = [SimpleNamespace(table=named(name), small=False, rows=1) for name in names]
     monkeypatch.setattr(verify, "_caught_up", lambda *_: (None, caught))
-    monkeypatch.setattr(verify, "few_in_memory", list)
+    monkeypatch.setattr(verify, "few_in_memory", lambda subjects, _most: list(subjects))
     monkeypatch.setattr(verify, "compare_tables", compare)
     monkeypatch.setattr(verify, "reach", reach)
     systems: Any = SimpleNamespace(reader=SimpleNamespace(exact_views=False))
@@ -141,6 +142,33 @@ def test_the_ends_of_a_table_s_topic_are_asked_for_with_its_own_group_only(monke
     outcomes = verify._compared(unused, unused, replace(task_of(*names), systems=systems), 1.0, lambda _tables: ())
     assert [one.table.full_name for one in cast("Any", outcomes)] == names
     assert asked == names
+
+
+@pytest.mark.parametrize(("rows", "most"), [(10, FEW_IN_ALL), (FEW_IN_ALL // 10, FEW_ROWS)], ids=["few", "many"])
+@pytest.mark.parametrize("old_views", [True, False])
+def test_what_is_few_is_decided_for_all_tables_of_the_driver_and_not_for_a_group(
+    monkeypatch: pytest.MonkeyPatch, *, rows: int, most: int, old_views: bool
+) -> None:
+    """Spark's session is made once, however many groups use it."""
+    names, asked = [f"shop.t{number}" for number in range(2 * CONNECTIONS)], list[int]()
+    caught = [SimpleNamespace(table=named(name), small=False, rows=rows) for name in names]
+
+    def in_old_views(*_: Any, most: int) -> list[Any]:
+        asked.append(most)
+        return []
+
+    def few_in_memory(subjects: list[Any], most: int) -> list[Any]:
+        asked.append(most)
+        return subjects
+
+    monkeypatch.setattr(verify, "_caught_up", lambda *_: (None, caught))
+    monkeypatch.setattr(verify, "_compared_in_old_views", in_old_views)
+    monkeypatch.setattr(verify, "_compared_by_the_log", lambda *_, **__: [])
+    monkeypatch.setattr(verify, "few_in_memory", few_in_memory)
+    systems: Any = SimpleNamespace(reader=SimpleNamespace(exact_views=old_views))
+    unused = cast("Any", None)
+    verify._compared(unused, unused, replace(task_of(*names), systems=systems), 1.0, lambda _tables: ())
+    assert asked == [most] * 2
 
 
 def test_inv_31_that_they_keep_coming_is_said() -> None:
