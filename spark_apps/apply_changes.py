@@ -50,6 +50,7 @@ from airflow_cdc.spark_apps.driver.systems import ddl_reader, open_systems
 from airflow_cdc.spark_apps.driver.task import is_waited_for
 from airflow_cdc.spark_apps.ports import RowReader
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
+from airflow_cdc.spark_apps.tidied import Tidied
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -261,7 +262,23 @@ def _applied_at_once(job: _Job, opened: SmallCommit, start: Start, table_id: str
     if result is None:
         return None
     log.info("%s: %d records, %s", name, result["records"], "behind" if result["behind"] else "in one commit")
+    if not result["behind"]:
+        _merge_files(job, opened, name)
     return {**result, "published": not result["behind"], "not_published": "", **left}
+
+
+def _merge_files(job: _Job, opened: SmallCommit, name: str) -> None:
+    """Merge the small files that such batches leave, as the policy has it. The batch is written, whatever becomes of this."""
+    policy = job.run.pipeline.policy.maintenance
+    if not policy.compact:
+        return
+    try:
+        done = opened.merge_files(policy.small_files)
+    except CdcError as error:
+        log.info("%s: its small files are left for the next batch: %s", name, error)
+        return
+    if done != Tidied():
+        log.info("%s: small files were merged: %s", name, done)
 
 
 def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> Result:

@@ -252,9 +252,12 @@ class EventDecoder(Protocol):
 class PlainDecoder(Protocol):
     """Decodes the plain records of one table in memory; see decisions.apply.plain."""
 
-    def decode(self, records: Iterable[TopicRecord], *, before: bool = False) -> Sequence[PlainChange]:
-        """All of them, `before`: with the rows as they were, which the change of a table without a key must have. Raises
-        ValueError, TypeError or LookupError if one is not plain: EventDecoder.decode says why.
+    def decode(
+        self, records: Iterable[TopicRecord], *, before: bool = False, rows_from: Mapping[int, int] = ...
+    ) -> Sequence[PlainChange]:
+        """All of them, `before`: with the rows as they were, which the change of a table without a key must have. Of
+        records before `rows_from` (partition → offset) only what they say of their place. Raises ValueError, TypeError or
+        LookupError if one is not plain: EventDecoder.decode says why.
         """
         ...
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.position import Watermark
     from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
+    from airflow_cdc.spark_apps.tidied import Tidied
 
 
 @runtime_checkable
@@ -80,6 +81,13 @@ class SmallCommit(Protocol):
 
         None, with nothing written, if the table has not this definition's columns, or if only StageWriter.nothing can.
         Raises StaleHeadError as `write` does.
+        """
+        ...
+
+    def merge_files(self, at_least: int) -> Tidied:
+        """After `write`: if small commits have left so many small files, put their rows into few. No row changes.
+
+        Raises StaleHeadError as `write` does; nothing was changed then.
         """
         ...
 

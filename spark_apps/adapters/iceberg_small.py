@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.manifest import DataFileContent
 
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition, stored_definition
-from airflow_cdc.sinks.iceberg import row_delta
+from airflow_cdc.sinks.iceberg import row_delta, small_files
 from airflow_cdc.sinks.iceberg.row_positions import takes
 from airflow_cdc.sinks.iceberg.snapshots import (
     empty_snapshot,
@@ -18,6 +22,7 @@ from airflow_cdc.sinks.iceberg.snapshots import (
     takes_empty_commit,
 )
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fitted_fields
+from airflow_cdc.spark_apps.tidied import Tidied
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -27,6 +32,15 @@ if TYPE_CHECKING:
     from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
     from airflow_cdc.sinks.iceberg.client import Lake
+
+log = logging.getLogger("airflow_cdc.apply")
+
+# From here on a commit writes megabytes of versions and takes a tenth of a second, from 20,000 more than one.
+MANY_VERSIONS: Final = 5_000
+_MANY = (
+    "%s has %d versions, all of which each commit writes again: run cdc_maintain more often, or with a shorter"
+    " policy.maintenance.expire_after"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,17 @@ class IcebergSmallCommit:
         delta = row_delta.RowDelta(keys, rows, summary, {DEFINITION: dump_definition(table)}, copies)
         after = delta.write(self.lake.catalog, self.identifier, self.read)
         return None if after is None else head_of(after.metadata)
+
+    def merge_files(self, at_least: int) -> Tidied:
+        """See ports_few.SmallCommit."""
+        change = small_files.merge(self.lake.catalog, self.identifier, self.read, at_least)
+        if change is None:
+            return Tidied()
+        if (versions := len(self.read.metadata.snapshots)) > MANY_VERSIONS:
+            log.warning(_MANY, ".".join(self.identifier), versions)
+        removed, added = (Counter(file.content for file in files) for files in (change.removed, change.added))
+        deletes = removed[DataFileContent.POSITION_DELETES]
+        return Tidied(removed[DataFileContent.DATA], added[DataFileContent.DATA], deletes_rewritten=deletes)
 
     def nothing(self, table: Table, summary: Mapping[str, str]) -> int | None:
         """See ports_few.SmallCommit."""

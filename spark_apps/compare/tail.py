@@ -99,7 +99,7 @@ def _looked_back(
     events, tail, passed = list[Event](), Tail(), topic.log.covered(position)
     for records in LOOK_BACK:
         back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
-        events = list(read_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}))
+        events = list(read_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}, start))
         tail = Tail.of(events, start, passed)
         if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
             break
@@ -111,9 +111,9 @@ def records_between(start: Mapping[int, int], stop: Mapping[int, int]) -> int:
     return sum(max(0, end - start.get(partition, 0)) for partition, end in stop.items())
 
 
-def read_events(spark: SparkSession, topic: Topic, ranges: Bounds) -> Iterator[Event]:
-    """The table's own records in these ranges, all held in memory."""
-    if (plain := _in_memory(topic, ranges)) is not None:
+def read_events(spark: SparkSession, topic: Topic, ranges: Bounds, rows_from: Mapping[int, int]) -> Iterator[Event]:
+    """The table's own records in these ranges, all held in memory. Those before `rows_from` may be without their rows."""
+    if (plain := _in_memory(topic, ranges, rows_from)) is not None:
         return iter(plain)
     # No where() on decoded columns: Spark would push it below the decoding and spend half a minute planning that.
     session = sibling(spark, SMALL_BATCH | INTERPRETED if _span(ranges) <= INTERPRETED_RECORDS else SMALL_BATCH)
@@ -124,8 +124,11 @@ def _span(ranges: Bounds) -> int:
     return sum(max(0, end - begin) for begin, end in ranges.values())
 
 
-def _in_memory(topic: Topic, ranges: Bounds) -> list[Event] | None:
-    """The events decoded without Spark; None if they are not few, or if one of them is not plain."""
+def _in_memory(topic: Topic, ranges: Bounds, rows_from: Mapping[int, int]) -> list[Event] | None:
+    """The events decoded without Spark; None if they are not few, or if one of them is not plain.
+
+    Those before `rows_from` only say what is a repeat. A DDL may stand between, so their rows are not decoded.
+    """
     table, events = topic.table, topic.events
     decoder = events.plain(table) if isinstance(events, DecodesFew) else None
     if topic.few is None or decoder is None or _span(ranges) > FEW:
@@ -134,7 +137,7 @@ def _in_memory(topic: Topic, ranges: Bounds) -> list[Event] | None:
     if records is None:
         return None
     try:
-        return plain_events(table, decoder.decode(records, before=True))
+        return plain_events(table, decoder.decode(records, before=True, rows_from=rows_from))
     except (*few.UNREADABLE, SchemaError) as error:
         log.info("%s: events are decoded by Spark, as not all are plain: %r", table.full_name, error)
         return None

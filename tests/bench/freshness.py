@@ -9,6 +9,7 @@ every row is compared. Writes build/bench/freshness.json; ends with 1 if the goa
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import threading
 import time
@@ -19,11 +20,9 @@ from statistics import median, quantiles
 
 from airflow_cdc.core.pipeline import ApplySpec
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.apply_changes import keep_applying
-from stack.shop.dataset import CATALOG
 from tests.adversary.oracle import compare
-from tests.adversary.world import Pipe, lake_properties, servers
+from tests.adversary.world import Pipe, servers
 from tests.bench.result import FOLDER, WRONG, Ratio
 
 TABLES = tuple(f"t{number}" for number in range(5))
@@ -129,31 +128,24 @@ def write(pipe: Pipe, changes: Changes, seconds: float) -> None:
 
 @contextmanager
 def reading(pipe: Pipe, changes: Changes) -> Iterator[None]:
-    """A reader that looks at main of each table, whenever that has moved."""
-    over = threading.Event()
-    thread = threading.Thread(target=read, args=(pipe, changes, over), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join(60)
+    """A reader in a process of its own, as a user's is, that looks at main of each table whenever that has moved."""
+    command = [sys.executable, "-m", "tests.bench.freshness_reader", str(pipe.servers.folder), pipe.namespace, *TABLES]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        thread = threading.Thread(target=note, args=(process, changes), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()  # it ends then
+            thread.join(60)
 
 
-def read(pipe: Pipe, changes: Changes, over: threading.Event) -> None:
-    heads: dict[str, object] = {}
-    lake = lake_of(pipe)
-    while not over.wait(0.1):
-        for table in TABLES:
-            head = lake.head(pipe.namespace, table)
-            if heads.get(table) != head:
-                heads[table] = head
-                numbers = lake.read_arrow(pipe.namespace, table).column("number").to_pylist()
-                changes.read(table, max(numbers), time.time())
-
-
-def lake_of(pipe: Pipe) -> Lake:
-    return Lake(CATALOG, lake_properties(pipe.servers.folder))
+def note(process: subprocess.Popen[str], changes: Changes) -> None:
+    """Note what the reader says: table, newest change, and when it had read it."""
+    for line in process.stdout or ():
+        table, newest, at = line.split()
+        changes.read(table, int(newest), float(at))
 
 
 def compared(pipe: Pipe) -> int:

@@ -131,6 +131,35 @@ def test_a_metadata_file_is_parsed_once(shop: Lake, monkeypatch: pytest.MonkeyPa
     assert len(parsed) == len(set(parsed))
 
 
+def test_what_was_just_committed_is_not_parsed_and_is_what_the_file_says(
+    shop: Lake, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    append(shop, "shop", "orders", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(FromInputFile, "table_metadata", lambda *_: pytest.fail("it was parsed"))
+        append(shop, "shop", "orders", 2)
+        kept = shop.table("shop", "orders").metadata
+    parsed = lake_in(tmp_path).table("shop", "orders").metadata
+    assert (kept.model_dump_json(), len(kept.snapshots)) == (parsed.model_dump_json(), len(parsed.snapshots))
+    assert len(parsed.snapshots) >= 2
+
+
+def test_a_commit_changes_nothing_that_was_read_before_it(shop: Lake) -> None:
+    """Its metadata shares with the one before what did not change."""
+    append(shop, "shop", "orders", 1)
+    before = shop.table("shop", "orders")
+    text, place = before.metadata.model_dump_json(), before.metadata_location
+    append(shop, "shop", "orders", 2)
+    stage = shop.stage("shop", "orders", "recov_1_1", properties={"a": "b"})
+    with shop.table("shop", "orders").update_schema() as change:
+        change.add_column("more", LongType())
+    shop.table("shop", "orders").transaction().set_properties({"a": "b"}).commit_transaction()
+    shop.drop_stage(stage)
+    after = shop.table("shop", "orders")
+    assert (before.metadata.model_dump_json(), before.metadata_location) == (text, place)
+    assert (after.properties["a"], after.schema().find_field("more").name) == ("b", "more")
+
+
 def test_a_catalog_without_a_type_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match="has no type"):
         Lake("lake", {"uri": "sqlite:///x"}).head("a", "b")

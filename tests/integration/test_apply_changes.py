@@ -11,12 +11,21 @@ from unittest.mock import create_autospec
 import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.core.errors import LeaseHeldError, SchemaError, SinkError, SourceError, TransportError
+from airflow_cdc.core.errors import (
+    LeaseHeldError,
+    SchemaError,
+    SinkError,
+    SourceError,
+    StaleHeadError,
+    TransportError,
+)
 from airflow_cdc.core.observation import ConnectorState
+from airflow_cdc.core.pipeline import MaintenancePolicy
 from airflow_cdc.decisions.apply.schema_change import DEFINITION
 from airflow_cdc.flows.abandon import abandon
-from airflow_cdc.sinks.iceberg import dead_letters
+from airflow_cdc.sinks.iceberg import dead_letters, small_files
 from airflow_cdc.sinks.iceberg.catalog import EmbeddedCatalog
+from airflow_cdc.sinks.iceberg.row_positions import live_files
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import kafka_options, read_topics
@@ -97,6 +106,43 @@ def test_a_table_more_costs_three_calls_of_the_catalog(scene: Scene, monkeypatch
     assert four - one <= 3 * (3 - 1)  # a table without changes is read once
     assert [identifier for identifier in loads if "cdc_stage" in str(identifier)] == []
     assert scene.rows("t3") == [(0, "a"), (2, "a")]
+
+
+def test_small_files_are_merged_as_the_policy_has_it(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    """And whatever becomes of that, the batch is published."""
+    caplog.set_level("INFO", "airflow_cdc")
+    topic = scene.table(ORDERS)
+    run = scene.run()
+    policy = run.pipeline.policy
+    files: list[int] = []
+
+    def applied(number: int, maintenance: MaintenancePolicy) -> None:
+        topic.create(id=number, name="a", qty=1)
+        scene.send(topic)
+        merging = replace(policy, maintenance=maintenance)
+        one = replace(run, pipeline=replace(run.pipeline, policy=merging), run_id=f"run-{number}")
+        (result,) = application.apply_changes(one, scene.rig.spark)["tables"].values()
+        assert (result["records"], result["published"]) == (1, True)
+        assert sorted(scene.rows("orders")) == [(at, "a", 1) for at in range(number + 1)]
+        live = live_files(scene.rig.lake.table(scene.rig.schema, "orders"))
+        assert live is not None
+        files.append(len(live.data))
+
+    for number in range(5):
+        applied(number, MaintenancePolicy(compact=False, small_files=3))
+    for number in range(5, 10):
+        applied(number, MaintenancePolicy(small_files=3))
+    assert files == [1, 2, 3, 4, 5, 1, 2, 1, 2, 1]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(small_files, "committed", stale)
+        for number in range(10, 13):
+            applied(number, MaintenancePolicy(small_files=3))
+    assert files[-3:] == [2, 3, 4]
+    assert "are left for the next batch: main moved" in caplog.text
+
+
+def stale(*_: Any) -> Any:
+    raise StaleHeadError("main moved", where="table orders")
 
 
 def test_a_head_that_moved_meanwhile_is_left_to_the_next_run(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,22 +8,28 @@ import random
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from airflow_cdc.core.errors import SinkError, SourceError, StaleHeadError
+from airflow_cdc.core.pipeline import MaintenancePolicy
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
-from airflow_cdc.sinks.iceberg import row_delta, row_positions
+from airflow_cdc.sinks.iceberg import file_change, row_delta, row_positions
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.row_positions import live_files
 from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, stamp_and_summary, summary_of
 from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.iceberg_keeper import IcebergKeeper
 from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.apply.batch import apply_table
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, Result, start_from
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
+from airflow_cdc.spark_apps.tidied import Tidied
 from tests.integration.apply_support import ITEMS, UUID, Bench, Topic, column, no_session, stamp_at, table, watermark
 
 if TYPE_CHECKING:
@@ -329,7 +335,7 @@ def test_a_key_that_was_deleted_and_created_again_before_the_watermark_stays(
 
 def test_a_batch_of_each_kind_in_turn(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow's deletes meet files that Spark wrote, and the other way round; manifests are merged meanwhile."""
-    monkeypatch.setattr(row_delta, "MERGE_AT", 4)
+    monkeypatch.setattr(file_change, "MERGE_AT", 4)
     topic = history(ITEMS, 11)
     one, other = both(spark, lake, ITEMS, topic)
     one.begin()
@@ -398,18 +404,45 @@ def test_maintenance_keeps_the_rows_and_the_next_batch_finds_its_keys(spark: Spa
     assert names(side) == [row for row in before if row[0] != 1]
 
 
+def test_merged_files_are_read_by_spark_and_expiry_deletes_what_they_were_made_of(
+    spark: SparkSession, lake: Lake
+) -> None:
+    """Spark's own files, deletes and manifests meet those of small commits; each batch is compared by both readers."""
+    topic = history(ITEMS, 13)
+    side = Side(Bench(spark, lake), ITEMS, topic)
+    side.begin()
+    merged = 0
+    for number, end in enumerate(range(15, len(topic.records), 15)):
+        side.apply(end, in_memory=number % 3 != 2)
+        merged += opened_at(side.bench.context([topic]), side.place).merge_files(2) != Tidied()
+        assert side.state()[0] == side.rows_by_spark()
+    assert merged > 3
+    # what the oldest kept version removed is deleted with that version, so that must not be a merge
+    topic.create(id=900, name="last", qty=1)
+    side.apply(len(topic.records), in_memory=True)
+    policy = MaintenancePolicy(compact=False, expire_after=0)
+    done = IcebergKeeper(lake).tidy(spark, side.place, policy, datetime.now(UTC) + timedelta(hours=1), lambda: None)
+    assert done.expired > merged
+    files = live_files(lake.table(*side.place))
+    assert files is not None
+    live = {file.file_path.removeprefix("file:") for file in (*files.data, *files.deletes)}
+    folder = Path(lake.table(*side.place).location().removeprefix("file:")) / "data"
+    assert {str(path) for path in folder.rglob("*.parquet")} == {str(Path(path)) for path in live}
+    assert side.state()[0] == side.rows_by_spark()
+
+
 def test_a_table_that_somebody_else_moved_is_not_written(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = quiet(spark, lake, [(9, "nine", 9)])
     side.topic.create(id=1, name="a", qty=1)
-    writes = row_delta._write_rows
+    writes = file_change.write_rows
 
     def moved(*args: Any) -> Any:
         lake.commit_nothing(*side.place, {})
         return writes(*args)
 
-    monkeypatch.setattr(row_delta, "_write_rows", moved)
+    monkeypatch.setattr(row_delta, "write_rows", moved)
     with pytest.raises(StaleHeadError, match="main moved from"):
         side.apply(len(side.topic.records), in_memory=True)
     assert names(side) == [(9, "nine", 9), (100, "first", 1)]

@@ -37,6 +37,7 @@ from tests.integration.verify_support import (
     counts,
     five_changes,
     make_scene,
+    order,
 )
 
 if TYPE_CHECKING:
@@ -301,6 +302,21 @@ def test_a_small_table_that_changes_is_compared_without_a_session(rig: Rig) -> N
 
     def change(look: int) -> None:
         if look == 0:
+            five_changes(made)
+
+    found, outcome = made.verdict(change)
+    assert (found, outcome.in_flight, asked) == (Verdict.MATCH, 6, [])
+
+
+def test_records_from_before_a_ddl_need_no_session(rig: Rig) -> None:
+    """They are before the compared ends, and only say what is a repeat: one of them comes again, and counts once."""
+    made = make_scene(rig, "orders", ORDERS, FILL, in_memory=True)
+    made.spark, asked = no_session()
+    old = [made.events.create(id=number, name=f"n{number}") for number in (20, 21)]
+
+    def change(look: int) -> None:
+        if look == 0:
+            made.events.event("c", None, order(21), source=old[1], same_transaction=True)
             five_changes(made)
 
     found, outcome = made.verdict(change)

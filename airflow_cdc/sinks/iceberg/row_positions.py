@@ -236,13 +236,13 @@ def _deleted(table: Table, deletes: Sequence[DataFile], wanted: Mapping[str, obj
     """Path → positions deleted already, for the wanted data files."""
     gone: dict[str, list[pa.Array]] = {}
     for file in deletes if wanted else ():
-        for path, positions in _deletes_in(table, file).items():
+        for path, positions in deletes_in(table, file).items():
             if path in wanted:
                 gone.setdefault(path, []).append(positions)
     return {path: pa.concat_arrays(arrays) for path, arrays in gone.items()}
 
 
-def _deletes_in(table: Table, file: DataFile) -> dict[str, pa.Array]:
+def deletes_in(table: Table, file: DataFile) -> dict[str, pa.Array]:
     key = ("deletes", file.file_path)
     by_path: dict[str, pa.Array] | None = KEPT.get(key)
     if by_path is None:

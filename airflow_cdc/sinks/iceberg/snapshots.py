@@ -60,8 +60,10 @@ def last_sequence(metadata: TableMetadata) -> int:
 
 def lineage(metadata: TableMetadata, snapshot_id: int | None) -> list[Snapshot]:
     """The snapshot and those of its ancestors that are still kept, newest first."""
+    # PyIceberg looks each one up in the whole list, and there may be thousands
+    kept = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     chain: list[Snapshot] = []
-    while (snapshot := snapshot_at(metadata, snapshot_id)) is not None:
+    while snapshot_id is not None and (snapshot := kept.get(snapshot_id)) is not None:
         chain.append(snapshot)
         snapshot_id = snapshot.parent_snapshot_id
     return chain

@@ -24,6 +24,7 @@ Convert = Callable[[Any], Any]
 # The `source` of an event → the change's place in the log
 ChangeOf = Callable[[Mapping[str, Any]], LastChange]
 
+_ALL: Mapping[int, int] = {}
 _CREATE, _UPDATE, _DELETE, _TOMBSTONE = "c", "u", "d", "tombstone"
 
 
@@ -51,13 +52,19 @@ class PlainDecoder:
         pairs = {column.name: (column, way) for column in table.mirrored if (way := ways[column.name]) is not None}
         return cls(table, change_of, [pairs[name] for name in table.key], list(pairs.values()))
 
-    def decode(self, records: Iterable[TopicRecord], *, before: bool = False) -> list[PlainChange]:
-        """`before`: with the rows as they were, which the change of a table without a key must have. Raises NotPlainError, or
-        another ValueError, TypeError or LookupError, if a record is not plain.
+    def decode(
+        self, records: Iterable[TopicRecord], *, before: bool = False, rows_from: Mapping[int, int] = _ALL
+    ) -> list[PlainChange]:
+        """`before`: with the rows as they were, which the change of a table without a key must have. Of records before
+        `rows_from` (partition → offset), whose rows may have other columns, the rows are left out. Raises NotPlainError,
+        or another ValueError, TypeError or LookupError, if a record is not plain.
         """
-        return [self._decoded(record, before=before) for record in records]
+        return [
+            self._decoded(record, before=before, rows=record.offset >= rows_from.get(record.partition, 0))
+            for record in records
+        ]
 
-    def _decoded(self, record: TopicRecord, *, before: bool) -> PlainChange:
+    def _decoded(self, record: TopicRecord, *, before: bool, rows: bool) -> PlainChange:
         key = self._key(_parsed(record.key)) if self.key else ()
         if record.value is None:
             return PlainChange(record.partition, record.offset, _TOMBSTONE, key)
@@ -70,8 +77,10 @@ class PlainDecoder:
         snapshot = source.get("snapshot")
         if snapshot not in (None, "false") or (op == _DELETE and after is not None):
             raise NotPlainError
-        row = None if op == _DELETE else self._row(after)
-        change, defaulted, was = self.change_of(source), snapshot == "false", event.get("before") if before else None
+        change, defaulted = self.change_of(source), snapshot == "false"
+        if not rows:
+            return PlainChange(record.partition, record.offset, op, key, None, change, defaulted)
+        row, was = None if op == _DELETE else self._row(after), event.get("before") if before else None
         old = None if was is None else self._row(was)
         if before and not self.key and (old is None) != (op == _CREATE):
             raise NotPlainError

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import signal
 import subprocess
 import sys
-import uuid
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +13,21 @@ import pytest
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from airflow_cdc.core.errors import StaleHeadError
-from airflow_cdc.sinks.iceberg import row_delta, row_positions
+from airflow_cdc.sinks.iceberg import file_change, row_positions
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.row_delta import RowDelta
 from airflow_cdc.sinks.iceberg.snapshots import head_of, snapshot_at, summary_of
+from tests.contract.lakes import lake_in
+from tests.unit.sinks.iceberg.plain_tables import SHAPE, VALUES, Sink, ids
 
-SHAPE = "struct<srid:int,wkb:binary>"
-POINT = {"srid": 4326, "wkb": b"\x01\x02"}
-MOMENT = dt.datetime(2021, 3, 28, 2, 30, 0, 1, tzinfo=dt.UTC)
-EARLY = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
-LATE = dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=dt.UTC)
-# a type of the sink → its values at the edges
-VALUES: dict[str, list[Any]] = {
-    "int": [-(2**31), 2**31 - 1],
-    "bigint": [-(2**63), 2**63 - 1],
-    "decimal(20,0)": [Decimal(2**64 - 1), Decimal(0)],
-    "decimal(9,2)": [Decimal("-9999999.99"), Decimal("0.01")],
-    "decimal(38,30)": [Decimal("-99999999." + "9" * 30), Decimal("1e-30")],
-    "double": [0.1, 5e-324, -1.7976931348623157e308],
-    "boolean": [True, False],
-    "string": ["", "😀|'", "x" * 70_000],
-    "binary": [b"", b"\x00\xff" * 40_000],
-    "date": [dt.date(1, 1, 1), dt.date(9999, 12, 31)],
-    "timestamp": [MOMENT, EARLY, LATE],
-    "timestamp_ntz": [one.replace(tzinfo=None) for one in (MOMENT, EARLY, LATE)],
-    "array<string>": [["a", None], []],
-    "array<decimal(10,2)>": [[Decimal("1.50")], None],
-    SHAPE: [POINT, {"srid": 0, "wkb": b""}],
-}
 # as Spark hands a geometry over: its fields are never NULL
 STRICT = pa.struct([pa.field("srid", pa.int32(), nullable=False), pa.field("wkb", pa.binary(), nullable=False)])
 
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    place = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"file://{tmp_path}"}
-    return Lake("lake", {"type": "sql", **place})
-
-
-class Sink:
-    """A table of the lake."""
-
-    def __init__(self, lake: Lake, columns: dict[str, str]) -> None:
-        self.lake, self.place = lake, ("shop", f"t_{uuid.uuid4().hex[:6]}")
-        lake.ensure_table(*self.place, list(columns.items()))
-
-    def write(self, keys: pa.Table, rows: pa.Table, *, copies: list[int] | None = None, **summary: str) -> bool:
-        read = self.lake.table(*self.place)
-        return RowDelta(keys, rows, summary, copies=copies).write(self.lake.catalog, self.place, read) is not None
-
-    def rows(self) -> list[dict[str, Any]]:
-        rows: list[dict[str, Any]] = self.lake.read_arrow(*self.place).sort_by("id").to_pylist()
-        return rows
-
-
-def ids(*values: Any, kind: pa.DataType | None = None) -> pa.Table:
-    return pa.table({"id": pa.array(values, kind or pa.int32())})
+    return lake_in(tmp_path)
 
 
 @pytest.mark.parametrize("kind", VALUES)
@@ -155,10 +110,10 @@ def test_a_key_narrower_than_the_sinks_column_finds_its_row(lake: Lake) -> None:
 
 
 def test_keys_again_and_again_leave_one_row_each_and_few_manifests(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_delta, "MERGE_AT", 4)
+    monkeypatch.setattr(file_change, "MERGE_AT", 4)
     sink = Sink(lake, {"id": "int", "b": "string", "n": "int"})
     rows: dict[tuple[int, str], int] = {}
-    for number in range(3 * row_delta.MERGE_AT):
+    for number in range(3 * file_change.MERGE_AT):
         some = [(at % 5, f"k{at % 3}") for at in range(number, number + 7)]
         gone, kept = some[:2], some[2:]
         for key in gone:
@@ -172,7 +127,7 @@ def test_keys_again_and_again_leave_one_row_each_and_few_manifests(lake: Lake, m
     table = lake.table(*sink.place)
     head = snapshot_at(table.metadata, head_of(table.metadata))
     assert head is not None
-    assert len(head.manifests(table.io)) < 2 * row_delta.MERGE_AT
+    assert len(head.manifests(table.io)) < 2 * file_change.MERGE_AT
     summary = summary_of(head)
     assert int(summary["total-records"]) - int(summary["total-position-deletes"]) == len(rows)
 
@@ -255,8 +210,7 @@ def test_a_table_of_another_layout_is_left_to_spark(lake: Lake, setting: dict[st
 
 
 def test_v3_tables_are_left_to_spark(tmp_path: Path) -> None:
-    place = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"file://{tmp_path}"}
-    sink = Sink(Lake("lake", {"type": "sql", "format_version": "3", **place}), {"id": "int"})
+    sink = Sink(lake_in(tmp_path, format_version="3"), {"id": "int"})
     assert not sink.write(ids(1), ids(1))
 
 
