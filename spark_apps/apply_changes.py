@@ -275,7 +275,7 @@ def _merge_files(job: _Job, opened: SmallCommit, name: str) -> None:
     try:
         done = opened.merge_files(policy.small_files)
     except CdcError as error:
-        log.info("%s: its small files are left for the next batch: %s", name, error)
+        log.warning("%s: its small files are left as they are: %s", name, error)
         return
     if done != Tidied():
         log.info("%s: small files were merged: %s", name, done)

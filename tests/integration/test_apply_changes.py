@@ -6,7 +6,7 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from unittest.mock import create_autospec
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
@@ -133,16 +133,18 @@ def test_small_files_are_merged_as_the_policy_has_it(scene: Scene, caplog: pytes
     for number in range(5, 10):
         applied(number, MaintenancePolicy(small_files=3))
     assert files == [1, 2, 3, 4, 5, 1, 2, 1, 2, 1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(small_files, "committed", stale)
-        for number in range(10, 13):
-            applied(number, MaintenancePolicy(small_files=3))
-    assert files[-3:] == [2, 3, 4]
-    assert "are left for the next batch: main moved" in caplog.text
-
-
-def stale(*_: Any) -> Any:
-    raise StaleHeadError("main moved", where="table orders")
+    errors = {
+        "committed": StaleHeadError("main moved", where="table orders"),
+        "_read": FileNotFoundError("gone.parquet"),
+    }
+    for place, error in errors.items():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(small_files, place, Mock(side_effect=error))
+            for _ in range(2):
+                applied(len(files), MaintenancePolicy(small_files=3))
+    assert files[-4:] == [2, 3, 4, 5]
+    assert "are left as they are: main moved" in caplog.text
+    assert "gone.parquet" in caplog.text
 
 
 def test_a_head_that_moved_meanwhile_is_left_to_the_next_run(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.iceberg")
 
 # What PyIceberg and Arrow raise for a value or a file that they can't handle; nothing is committed then.
-NOT_OURS: Final = (pa.ArrowException, ValueError, TypeError, NotImplementedError)
+_NOT_OURS: Final = (pa.ArrowException, ValueError, TypeError, NotImplementedError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class RowDelta:
             if files is None or positions is None:
                 return None
             added = [*write_deletes(table, positions), *write_rows(table, rows)]
-        except NOT_OURS as error:
+        except _NOT_OURS as error:
             log.info("%s is written by Spark: %r", ".".join(table.name()), error)
             return None
         operation = Operation.OVERWRITE if positions else Operation.APPEND

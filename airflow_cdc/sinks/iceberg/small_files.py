@@ -22,7 +22,7 @@ from pyiceberg.table import FileScanTask
 from pyiceberg.table.snapshots import Operation
 
 from airflow_cdc.sinks.iceberg.file_change import FileChange, snapshot_of, write_deletes, write_rows
-from airflow_cdc.sinks.iceberg.row_delta import NOT_OURS, committed
+from airflow_cdc.sinks.iceberg.row_delta import committed
 from airflow_cdc.sinks.iceberg.row_positions import Files, deletes_in, live_files
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def merge(catalog: Catalog, identifier: Identifier, table: Table, at_least: int)
     try:
         change = FileChange(_merged(table, files, rows, deletes), [*rows, *deletes])
         snapshot = snapshot_of(table, files, change, {}, Operation.REPLACE)
-    except NOT_OURS as error:
-        log.info("%s: its small files are left to maintenance: %r", ".".join(table.name()), error)
+    except Exception as error:  # whatever it is, nothing names the new files yet
+        log.warning("%s: its small files are left to maintenance: %r", ".".join(table.name()), error)
         return None
     committed(catalog, identifier, table, snapshot, {})
     return change
