@@ -25,7 +25,6 @@ LIMITS = (
     Limit(("verify of", "rows against"), 2.5, _PAGE),
     Limit(("diff_repair of", "narrow rows"), 1.5, _PAGE),
     Limit(("diff_repair of", "wide rows"), 1.5, _PAGE),
-    Limit(("from commit to readable in main",), 0.222, _PAGE),
     Limit(("processor time of decoding",), 2.2, _PAGE),
     Limit(("recover and verify of 5 tables",), 1.9, _PAGE),
     Limit(("apply to 5 tables",), 1.1, _PAGE),
