@@ -103,7 +103,7 @@ def snapshot_of(
     files: Files,
     change: FileChange,
     summary: Mapping[str, str],
-    operation: Operation = Operation.OVERWRITE,
+    operation: Operation,
 ) -> Snapshot:
     """The snapshot of the change to the head's `files`, with its manifests and their list, which nothing names yet."""
     metadata = table.metadata

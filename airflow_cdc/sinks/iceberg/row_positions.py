@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
@@ -145,7 +145,7 @@ def _find(table: Table, files: Files, keys: pa.Table) -> dict[str, pa.Array] | N
             return None
         found[file.file_path] = _positions(columns, keys)
     found = {path: positions for path, positions in found.items() if len(positions)}
-    gone = _deleted(table, files.deletes, found)
+    gone = deleted(table, files.deletes, found) if found else {}
     live = {
         path: positions.filter(pc.invert(pc.is_in(positions, value_set=gone[path]))) if path in gone else positions
         for path, positions in found.items()
@@ -232,12 +232,12 @@ def _field_id(one: pa.Field) -> int | None:
     return None if text is None else int(text)
 
 
-def _deleted(table: Table, deletes: Sequence[DataFile], wanted: Mapping[str, object]) -> dict[str, pa.Array]:
-    """Path → positions deleted already, for the wanted data files."""
+def deleted(table: Table, deletes: Sequence[DataFile], paths: Container[str] | None = None) -> dict[str, pa.Array]:
+    """Path → positions that these files delete, of the data files at `paths` (None: of all); one may be there twice."""
     gone: dict[str, list[pa.Array]] = {}
-    for file in deletes if wanted else ():
+    for file in deletes:
         for path, positions in deletes_in(table, file).items():
-            if path in wanted:
+            if paths is None or path in paths:
                 gone.setdefault(path, []).append(positions)
     return {path: pa.concat_arrays(arrays) for path, arrays in gone.items()}
 

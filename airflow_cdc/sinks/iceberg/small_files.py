@@ -11,7 +11,7 @@ smaller ones together waits until those have grown.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pyiceberg.table.snapshots import Operation
 
 from airflow_cdc.sinks.iceberg.file_change import FileChange, snapshot_of, write_deletes, write_rows
 from airflow_cdc.sinks.iceberg.row_delta import committed
-from airflow_cdc.sinks.iceberg.row_positions import Files, deletes_in, live_files
+from airflow_cdc.sinks.iceberg.row_positions import Files, deleted, deletes_in, live_files
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -85,18 +85,13 @@ def small(files: Sequence[DataFile]) -> list[DataFile]:
 
 def _merged(table: Table, files: Files, rows: Sequence[DataFile], deletes: Sequence[DataFile]) -> list[DataFile]:
     """New files with the live rows of `rows`, and with the deletes of other files."""
-    live, counted = _read(table, rows, deletes), _live_rows(table, files, rows)
+    paths = {file.file_path for file in rows}
+    live, gone = _read(table, rows, deletes), deleted(table, files.deletes, paths)
+    counted = sum(file.record_count for file in rows) - sum(len(pc.unique(one)) for one in gone.values())
     if live.num_rows != counted:
         raise ValueError(f"{live.num_rows} rows were read, and {counted} are counted")
-    paths = {file.file_path for file in rows}
-    left = {path: positions for path, positions in _positions(table, deletes).items() if path not in paths}
+    left = {path: _ascending(one) for path, one in deleted(table, deletes).items() if path not in paths}
     return [*write_deletes(table, left), *write_rows(table, live)]
-
-
-def _live_rows(table: Table, files: Files, rows: Sequence[DataFile]) -> int:
-    """How many rows of these files no file of the table deletes."""
-    gone = _positions(table, files.deletes)
-    return sum(file.record_count - len(gone.get(file.file_path, ())) for file in rows)
 
 
 def _read(table: Table, rows: Sequence[DataFile], deletes: Sequence[DataFile]) -> pa.Table:
@@ -106,11 +101,7 @@ def _read(table: Table, rows: Sequence[DataFile], deletes: Sequence[DataFile]) -
     return read.cast(table.schema().as_arrow())
 
 
-def _positions(table: Table, deletes: Sequence[DataFile]) -> Mapping[str, pa.Array]:
-    """Path → the positions that these files delete, each once, ascending."""
-    found: dict[str, list[pa.Array]] = {}
-    for file in deletes:
-        for path, positions in deletes_in(table, file).items():
-            found.setdefault(path, []).append(positions)
-    unique = {path: pc.unique(pa.concat_arrays(arrays)) for path, arrays in found.items()}
-    return {path: positions.take(pc.sort_indices(positions)) for path, positions in unique.items()}
+def _ascending(positions: pa.Array) -> pa.Array:
+    """The positions, each once."""
+    unique = pc.unique(positions)
+    return unique.take(pc.sort_indices(unique))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import signal
+import subprocess
+import sys
 import uuid
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -55,3 +59,32 @@ class Sink:
 
 def ids(*values: Any, kind: pa.DataType | None = None) -> pa.Table:
     return pa.table({"id": pa.array(values, kind or pa.int32())})
+
+
+_KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from airflow_cdc.sinks.iceberg import row_delta, small_files
+from airflow_cdc.sinks.iceberg.client import Lake
+
+uri, warehouse, table, when, call = sys.argv[1:]
+lake = Lake("lake", {"type": "sql", "uri": uri, "warehouse": warehouse})
+real = row_delta.commit
+
+def killed(*args, **named):
+    if when == "after":
+        real(*args, **named)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+row_delta.commit = killed
+ids = pa.table({"id": pa.array([1, 2], pa.int32())})
+catalog, place, read = lake.catalog, ("shop", table), lake.table("shop", table)
+eval(call)
+"""
+
+
+def kill_at_commit(folder: Path, sink: Sink, when: str, call: str) -> None:
+    """Run `call`, an expression over `catalog`, `place`, `read` and `ids`, in a process that is killed `when` it commits."""
+    place = (f"sqlite:///{folder / 'catalog.db'}", f"file://{folder}/warehouse", sink.place[1])
+    command = [sys.executable, "-c", _KILLED, *place, when, call]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +16,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.row_delta import RowDelta
 from airflow_cdc.sinks.iceberg.snapshots import head_of, snapshot_at, summary_of
 from tests.contract.lakes import lake_in
-from tests.unit.sinks.iceberg.plain_tables import SHAPE, VALUES, Sink, ids
+from tests.unit.sinks.iceberg.plain_tables import SHAPE, VALUES, Sink, ids, kill_at_commit
 
 # as Spark hands a geometry over: its fields are never NULL
 STRICT = pa.struct([pa.field("srid", pa.int32(), nullable=False), pa.field("wkb", pa.binary(), nullable=False)])
@@ -214,34 +211,12 @@ def test_v3_tables_are_left_to_spark(tmp_path: Path) -> None:
     assert not sink.write(ids(1), ids(1))
 
 
-KILLED = """
-import os, signal, sys
-import pyarrow as pa
-from airflow_cdc.sinks.iceberg import row_delta
-from airflow_cdc.sinks.iceberg.client import Lake
-
-uri, warehouse, table, when = sys.argv[1:]
-lake = Lake("lake", {"type": "sql", "uri": uri, "warehouse": warehouse})
-real = row_delta.commit
-
-def killed(*args, **named):
-    if when == "after":
-        real(*args, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-row_delta.commit = killed
-ids = pa.table({"id": pa.array([1, 2], pa.int32())})
-row_delta.RowDelta(ids, ids, {"cdc.x": "killed"}).write(lake.catalog, ("shop", table), lake.table("shop", table))
-"""
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_writer_killed_at_its_commit_leaves_all_or_nothing(tmp_path: Path, when: str) -> None:
-    place = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"file://{tmp_path}"}
-    sink = Sink(Lake("lake", {"type": "sql", **place}), {"id": "int"})
+    sink = Sink(lake_in(tmp_path), {"id": "int"})
     assert sink.write(ids(1), ids(1))
-    command = [sys.executable, "-c", KILLED, place["uri"], place["warehouse"], sink.place[1], when]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    call = "row_delta.RowDelta(ids, ids, {'cdc.x': 'killed'}).write(catalog, place, read)"
+    kill_at_commit(tmp_path, sink, when, call)
     files = len(list(tmp_path.rglob("*.parquet")))
     assert files == 3  # the first row, and the killed writer's deletes and rows
     assert sink.rows() == ([{"id": 1}] if when == "before" else [{"id": 1}, {"id": 2}])

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,7 @@ from airflow_cdc.sinks.iceberg.snapshots import foreign_commit, head_of, newest_
 from airflow_cdc.spark_apps.adapters import iceberg_small
 from airflow_cdc.spark_apps.tidied import Tidied
 from tests.contract.lakes import lake_in
-from tests.unit.sinks.iceberg.plain_tables import VALUES, Sink, ids
+from tests.unit.sinks.iceberg.plain_tables import VALUES, Sink, ids, kill_at_commit
 
 STAMP: dict[str, Any] = {"cdc.epoch": "1", "cdc.offsets": "{}"}
 COLUMNS = {"id": "int", "v": "string"}
@@ -309,34 +306,13 @@ def test_the_next_batch_and_another_process_find_the_merged_rows(lake: Lake, mon
     assert sink.rows() == [{"id": 0, "v": "new"}, {"id": 1, "v": "4"}, {"id": 2, "v": "2"}]
 
 
-KILLED = """
-import os, signal, sys
-from airflow_cdc.sinks.iceberg import row_delta, small_files
-from airflow_cdc.sinks.iceberg.client import Lake
-
-uri, warehouse, table, when = sys.argv[1:]
-lake = Lake("lake", {"type": "sql", "uri": uri, "warehouse": warehouse})
-real = row_delta.commit
-
-def killed(*args, **named):
-    if when == "after":
-        real(*args, **named)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-row_delta.commit = killed
-small_files.merge(lake.catalog, ("shop", table), lake.table("shop", table), 2)
-"""
-
-
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_killed_at_its_commit_it_leaves_the_same_rows(tmp_path: Path, when: str) -> None:
-    place = {"uri": f"sqlite:///{tmp_path / 'catalog.db'}", "warehouse": f"file://{tmp_path}"}
     sink = Sink(lake_in(tmp_path), COLUMNS)
     for number in range(3):
         assert sink.write(ids(number), pairs((number, "x")))
     before = sink.rows()
-    command = [sys.executable, "-c", KILLED, place["uri"], place["warehouse"], sink.place[1], when]
-    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    kill_at_commit(tmp_path, sink, when, "small_files.merge(catalog, place, read, 2)")
     assert sink.rows() == before
     assert count(sink)[0] == (3 if when == "before" else 1)
     assert (merge(sink) is None) == (when == "after")
