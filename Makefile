@@ -3,7 +3,6 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ROWS ?= 200000
 export CDC_CACHE ?= $(HOME)/.cache/airflow-provider-cdc
 
 .DEFAULT_GOAL := help
@@ -22,7 +21,7 @@ jars: setup ## fetch the real servers and jars into the cache (by checksum; offl
 	$(BIN)/python -m stack fetch
 
 demo: setup ## the main job on real servers from nothing (KEEP=1 leaves it running, ROWS=200000, SOURCE=mariadb|postgres)
-	$(BIN)/python -m demo --rows $(ROWS) $(if $(SOURCE),--source $(SOURCE)) $(if $(KEEP),--keep)
+	$(BIN)/python -m demo $(if $(ROWS),--rows $(ROWS)) $(if $(SOURCE),--source $(SOURCE)) $(if $(KEEP),--keep)
 
 lint: setup ## ruff, mypy --strict, import contracts
 	$(BIN)/ruff check .
