@@ -32,8 +32,8 @@ from airflow_cdc.spark_apps.driver.session import LOCAL, SessionOnDemand
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin
 from stack import jvm
-from tests.adversary.oracle import compare
 from tests.adversary.world import CATALOG, Pipe, Servers, lake_properties, session
+from tests.bench.recovered import differing
 from tests.bench.result import FOLDER, WRONG, Ratio, write_all
 
 if TYPE_CHECKING:
@@ -79,17 +79,17 @@ def main() -> int:
             measured(pipe, "prime")  # leaves each table's definition, which every table has after its recovery
             change(pipe, TABLES, 99)
             figures = measured(pipe, "ours")
-            differing = compared(pipe)
+            unequal = differing(pipe, TABLES)
         finally:
             pipe.end()
-    return report(figures, against["seconds"], differing)
+    return report(figures, against["seconds"], unequal)
 
 
-def report(figures: dict[str, Any], bare_seconds: float, differing: int) -> int:
+def report(figures: dict[str, Any], bare_seconds: float, unequal: int) -> int:
     """Three rows; the exit status."""
     batch = f"processor seconds of a batch of {len(TABLES)} tables with {ROWS:,} records each"
     five, one = (median(figures[name]) for name in ("five", "one"))
-    more = {"load": round(os.getloadavg()[0], 1), "differing_rows": differing}
+    more = {"load": round(os.getloadavg()[0], 1), "differing_rows": unequal}
     rows = (
         Ratio(
             f"{batch}, the first of a new driver, against a bare session", figures["first"], bare_seconds, FIRST, more
@@ -102,7 +102,7 @@ def report(figures: dict[str, Any], bare_seconds: float, differing: int) -> int:
         ),
     )
     status = write_all(rows, FOLDER / "apply_batch.json")
-    return WRONG if differing else status
+    return WRONG if unequal else status
 
 
 @contextmanager
@@ -251,16 +251,6 @@ def seconds() -> float:
         ticks += stats[pid][1]
         waiting += [child for child, (parent, _) in stats.items() if parent == pid]
     return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def compared(pipe: Pipe) -> int:
-    """Rows that are not the same on both sides, by code that shares nothing with the product."""
-    running = pipe.servers
-    both = (
-        compare(running.admin, running.catalog, pipe.database, table, pipe.namespace, generated=True)
-        for table in TABLES
-    )
-    return sum(one.missing + one.ghosts for one in both)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,26 @@
 """What a table of a large pipeline costs: `python -m tests.bench.many_tables --tables 20,200 --rows 100`.
 
 A pipeline of so many small tables is decided on, opened, read, verified, published and applied to on real servers; writes
-build/bench/many_tables.json (seconds of each step, and per table). With several sizes, ends with 1 if a table of the
-largest takes more than twice as long as one of the smallest.
+build/bench/many_tables.json (seconds of each step, and per table). Ends with 1 if a table of the largest size takes more than
+twice as long as one of the smallest. At the end every row has to be equal by the suite's own comparison.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from tests.adversary.world import Pipe, Servers, servers
-from tests.bench.recovered import Measured, recovered
+from tests.bench.recovered import Measured, differing, recovered
+from tests.bench.result import FOLDER, Ratio
 
-RESULTS = Path("build/bench/many_tables.json")
 MOST = 2.0
 # a connector that registers thousands of topics commits nothing meanwhile
 STANDSTILL_S = 600.0
@@ -37,15 +35,19 @@ def main() -> int:
     parser.add_argument("--stack", default="", help="the folder of a stack that runs already")
     asked = parser.parse_args()
     sizes = sorted(map(int, asked.tables.split(",")))
-    folder = RESULTS.parent.absolute() / f"world-{int(time.time())}"
+    folder = FOLDER.absolute() / f"world-{int(time.time())}"
     folder.mkdir(parents=True, exist_ok=True)
-    measured: list[Measured] = []
     with servers(folder, asked.stack) as running:
-        for size in sizes:
-            measured.append(measure(running, size, asked.rows))
-            RESULTS.write_text(json.dumps([_plain(one) for one in measured], indent=2) + "\n")
+        measured = [measure(running, size, asked.rows) for size in sizes]
     Console(width=120).print(shown(measured))
-    return int(measured[-1].per_table > MOST * measured[0].per_table)
+    return summary(measured).write(FOLDER / "many_tables.json")
+
+
+def summary(measured: list[Measured]) -> Ratio:
+    """A table of the largest pipeline against one of the smallest, and what each step of each size took."""
+    name = f"seconds of a table of {measured[-1].tables:,}, recovered and applied to, against one of {measured[0].tables:,}"
+    more = {"sizes": [{"tables": one.tables, "steps": one.steps} for one in measured]}
+    return Ratio(name, round(measured[-1].per_table, 3), round(measured[0].per_table, 3), MOST, more)
 
 
 def measure(running: Servers, tables: int, rows: int) -> Measured:
@@ -59,6 +61,7 @@ def measure(running: Servers, tables: int, rows: int) -> Measured:
         applied = result.step("apply", lambda: apply_changes(pipe.run(), running.spark))
         assert sum(one["records"] for one in applied["tables"].values()) == tables, applied
         result.step("apply nothing", lambda: apply_changes(pipe.run(), running.spark))
+        assert not differing(pipe, names)
     return result
 
 
@@ -83,10 +86,6 @@ def change_each(pipe: Pipe, names: list[str]) -> None:
     with closing(pipe.connect()) as connection, connection.cursor() as cursor:
         for name in names:
             cursor.execute(f"UPDATE {name} SET b = b + 1 WHERE id = 1")
-
-
-def _plain(one: Measured) -> dict[str, object]:
-    return {"tables": one.tables, "steps": one.steps, "seconds_per_table": round(one.per_table, 3)}
 
 
 def shown(measured: list[Measured]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +14,7 @@ from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
+from tests.adversary.oracle import compare
 from tests.adversary.world import Pipe, held
 
 if TYPE_CHECKING:
@@ -69,3 +70,15 @@ def recovered(pipe: Pipe, strategy: str, result: Measured, apps: Mapping[str, Ap
     result.step("publish", lambda: publish.publish(run))
     result.step("close", lambda: close.close(run))
     return result
+
+
+def differing(pipe: Pipe, tables: Iterable[str]) -> int:
+    """Rows that are not the same on both sides, by code that shares nothing with the product. Columns have to be the same."""
+    count, servers = 0, pipe.servers
+    for table in tables:
+        seen = compare(servers.admin, servers.catalog, pipe.database, table, pipe.namespace, generated=True)
+        assert not seen.why, f"{table}: {seen.why}"
+        for example in seen.examples:
+            print(f"{table}: {example}", file=sys.stderr)
+        count += seen.missing + seen.ghosts
+    return count

@@ -27,9 +27,8 @@ from airflow_cdc.core.poll import poll_until
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.spark_apps.driver.session import python_of
 from stack import jvm
-from tests.adversary.oracle import compare
 from tests.adversary.world import Pipe, Servers
-from tests.bench.recovered import Measured, recovered
+from tests.bench.recovered import Measured, differing, recovered
 from tests.bench.result import FOLDER, WRONG, Ratio, write_all
 from tests.bench.whole import EMPTY
 from tests.faults.world import submit_command
@@ -87,12 +86,12 @@ def main() -> int:
                 recovered(pipe, "full_snapshot", steps, apps={name: by.app(name) for name in ("recover", "verify")})
             assert not (why := pipe.drain()), why
             by.app("apply_changes")(pipe.run())
-            seen = [differing(pipe, table) for table in TABLES]
+            unequal = differing(pipe, TABLES)
         script = folder / "empty.py"
         script.write_text(EMPTY)
         empty = costs([*submit_command(), str(script)])
     status = write_all(rows_of(by.cost, empty, steps), FOLDER / "small.json")
-    return WRONG if any(seen) else status
+    return WRONG if unequal else status
 
 
 def rows_of(cost: Mapping[str, tuple[float, float]], empty: tuple[float, float], steps: Measured) -> list[Ratio]:
@@ -168,13 +167,6 @@ def changing(pipe: Pipe) -> Iterator[None]:
     finally:
         ended.set()
         writer.join()
-
-
-def differing(pipe: Pipe, table: str) -> int:
-    """Rows that are not the same on both sides, by code that shares nothing with the product."""
-    admin, catalog = pipe.servers.admin, pipe.servers.catalog
-    seen = compare(admin, catalog, pipe.database, table, pipe.namespace, generated=True)
-    return seen.missing + seen.ghosts
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import pymysql
 from stack import jvm
 from tests.adversary.world import Servers, servers
 from tests.bench import large
-from tests.bench.recovered import Measured, recovered
+from tests.bench.recovered import Measured, differing, recovered
 from tests.bench.result import FOLDER, Ratio, write_all
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ def measured(running: Servers, rows: int, rounds: int) -> Iterator[Ratio]:
                     for step, span in one_recovery(pipe, way).items():
                         spans.setdefault(f"{step}, {way}", []).append(span)
             answers = timed()
+        assert not differing(pipe, pipe.tables)
     latencies = {name: within(answers, some) for name, some in spans.items()}
     for step in STEPS:
         yield ratio(step, latencies, {name: seconds(some) for name, some in spans.items()}, len(held_back))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.bench.__main__ import explained
+import json
+from pathlib import Path
+
+from tests.bench.__main__ import explained, rows_of
 from tests.bench.limits import Limit, limit_of
 from tests.bench.result import Ratio
 
@@ -25,3 +28,11 @@ def test_a_missed_goal_is_explained_and_what_else_goes_wrong_is_not() -> None:
     assert explained([held, missed])
     assert not explained([held]), "its exit status has another reason"
     assert not explained([held, missed, row("nobody has explained this one", 2.0)])
+
+
+def test_a_limit_is_a_row_and_one_that_is_passed_does_not_hold(tmp_path: Path) -> None:
+    limits = {"page, seconds": {"found": 0.6, "limit": 0.3, "kept": False}}
+    (path := tmp_path / "front_door.json").write_text(json.dumps({"taken_at": "", "limits": limits}))
+    (found,) = rows_of(path, "front_door")
+    assert (found["name"], found["ratio"], found["goal"], found["holds"]) == ("page, seconds", 2.0, 1.0, False)
+    assert not explained([found])
