@@ -33,6 +33,7 @@ from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin
 from stack import jvm
 from tests.adversary.world import CATALOG, Pipe, Servers, lake_properties, session
+from tests.bench.processor import seconds
 from tests.bench.recovered import differing
 from tests.bench.result import FOLDER, WRONG, Ratio, write_all
 
@@ -234,23 +235,6 @@ def _applied(pipe: Pipe, tables: int) -> None:
     results = apply_changes(pipe.run(), pipe.servers.spark)["tables"].values()
     assert sum(bool(result["published"]) for result in results) == tables, results
     assert sum(result["records"] for result in results) >= ROWS * tables
-
-
-def seconds() -> float:
-    """Processor time of this process and all its children, from /proc (Linux)."""
-    stats: dict[int, tuple[int, int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(") ")[2].split()
-        except OSError:  # ended meanwhile
-            continue
-        stats[int(path.parent.name)] = (int(fields[1]), sum(int(text) for text in fields[11:15]))
-    ticks, waiting = 0, [os.getpid()]
-    while waiting:
-        pid = waiting.pop()
-        ticks += stats[pid][1]
-        waiting += [child for child, (parent, _) in stats.items() if parent == pid]
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """What a cluster makes of a large table: `python -m tests.bench.cluster --rows 1000000`.
 
 A Spark standalone cluster of two workers with a core each, beside a real MySQL server, Debezium and Kafka, all on this
-machine. The steps `recover` and `verify` of a table of nine narrow columns are measured in warm drivers on one executor and on
-two, with `--rows` and with a quarter of them. From these a model: seconds = fixed + rows × (each / executors + together), where
-`together` is what more executors do not share: the source's own work, the driver's, the connector's. It is checked with twice
-as many rows on two executors, which it has not seen. Then it says how long 1 TB and 10 TB would take with 16 and 128
-executors: what is fixed or together is the machine's that this runs on, so that is a bound and no promise.
+machine. The steps `recover` and `verify` of a table of nine narrow columns are measured in warm drivers, by the clock and in
+processor time of the executors, of the source, and of the whole machine. From two executors and two sizes a model of each step:
+
+    seconds = fixed + rows × clock × bound / bound of two executors on this machine
+
+`bound` is what a row needs at least: the executors' processor time shared by them, the source's by the connections that read
+it, or all of it shared by the machine's cores, whichever is largest. It is checked with what it has not seen: twice as many
+rows, and one executor. Then it says how long 1 TB and 10 TB would take where executors and source have machines of their own: a
+table is read on a connection per task, and digested on one.
 Writes build/bench/cluster.json; ends with 1 if the model is off by more than its goal, or if a recovery is not MATCH.
 """
 
@@ -15,11 +19,11 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import stack
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -28,45 +32,89 @@ from stack import fetch
 from stack.spark_cluster import SparkCluster, start_spark_cluster
 from tests.adversary.world import CATALOG, Servers, lake_properties
 from tests.bench.large import NARROW, pipe_of
+from tests.bench.processor import of_machine, seconds
 from tests.bench.recovered import Measured, differing, recovered
-from tests.bench.result import FOLDER, Ratio
+from tests.bench.result import FOLDER, Ratio, write_all
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+T = TypeVar("T")
+
 GOAL = 1.25
 STEPS = ("recover", "verify")
-# bytes → how they are called; and executors
-SIZES, EXECUTORS = {10**12: "1 TB", 10**13: "10 TB"}, (16, 128)
+ROUNDS = 2
+CORES = os.cpu_count() or 1
+# bytes → how they are called; executors; cores of a source with a machine of its own
+SIZES, EXECUTORS, SOURCE_CORES = {10**12: "1 TB", 10**13: "10 TB"}, (16, 128), 16
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """Seconds of both steps over `rows` rows on so many executors of one core."""
+class Used:
+    """Seconds of a step: by the clock, and of processors by the executors, by the source, and by all on this machine."""
 
-    executors: int
-    rows: int
-    seconds: float
+    clock: float
+    executors: float
+    source: float
+    machine: float
+
+    def less(self, other: Used) -> Used:
+        """What was used since `other`."""
+        return Used(*(getattr(self, name) - getattr(other, name) for name in self.__slots__))
+
+    def to_json(self) -> dict[str, float]:
+        return {name: round(getattr(self, name), 2) for name in self.__slots__}
+
+
+def connections(step: str, executors: int) -> int:
+    """How many read one table at the same time: one for each task, or one for a digest."""
+    return executors if step == "recover" else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """seconds = fixed + rows × (each / executors + together)."""
+    """A step: seconds that do not grow, and what each row takes."""
 
+    step: str
     fixed: float
-    each: float
-    together: float
+    row: Used
 
     @classmethod
-    def of(cls, one: Point, two: Point, quarter: Point) -> Model:
-        """Through three points: `one` and `two` executors over as many rows, and `quarter`, on two, over fewer."""
-        per_row = (two.seconds - quarter.seconds) / (two.rows - quarter.rows)  # each / 2 + together
-        each = 2 * (one.seconds - two.seconds) / one.rows
-        return cls(two.seconds - two.rows * per_row, each, per_row - each / 2)
+    def of(cls, step: str, few: tuple[int, Used], many: tuple[int, Used]) -> Model:
+        """Through two sizes (rows, what they used) on two executors."""
+        rows, used = many[0] - few[0], many[1].less(few[1])
+        row = Used(*(getattr(used, name) / rows for name in Used.__slots__))
+        assert min(row.clock, row.executors) > 0, f"{many[0]:,} rows are too few to tell what each costs: {row}"
+        return cls(step, many[1].clock - many[0] * row.clock, row)
 
-    def seconds(self, executors: int, rows: int) -> float:
-        """How long it says that the steps take."""
-        return self.fixed + rows * (self.each / executors + self.together)
+    def bounds(self, executors: int, cores: int, source_cores: int) -> dict[str, float]:
+        """What → the least seconds of a row that it leaves."""
+        readers = min(connections(self.step, executors), source_cores)
+        return {
+            "executors": self.row.executors / executors,
+            "source": self.row.source / readers,
+            "machine": self.row.machine / cores,
+        }
+
+    def seconds(self, rows: int, executors: int, cores: int = CORES, source_cores: int = CORES) -> float:
+        """How long it says that the step takes."""
+        here = max(self.bounds(2, CORES, CORES).values())
+        return self.fixed + rows * self.row.clock * max(self.bounds(executors, cores, source_cores).values()) / here
+
+
+@dataclass(slots=True)
+class Counted(Measured):
+    """Notes also what each step used."""
+
+    now: Callable[[], Used] = lambda: Used(0, 0, 0, 0)
+    used: dict[str, Used] = field(default_factory=dict)
+
+    def step(self, name: str, act: Callable[[], T]) -> T:
+        """See Measured."""
+        before = self.now()
+        answer = Measured.step(self, name, act)
+        self.used[name] = self.now().less(before)
+        return answer
 
 
 def main() -> int:
@@ -79,55 +127,75 @@ def main() -> int:
     with stack.start(folder / "s") as started:
         cluster = start_spark_cluster(started.folder, started.logs, memory="1600m")
         try:
-            found = measured(Servers(folder, started, cast("SparkSession", None)), cluster, asked.rows)
+            rows = list(measured(Servers(folder, started, cast("SparkSession", None)), cluster, asked.rows))
         finally:
             cluster.stop()
-    return found.write(FOLDER / "cluster.json")
+    return write_all(rows, FOLDER / "cluster.json")
 
 
-def measured(servers: Servers, cluster: SparkCluster, rows: int) -> Ratio:
-    """The model against what was measured."""
-    (one,) = points(servers, cluster, 1, (rows,))
-    quarter, two, double = points(servers, cluster, 2, (rows // 4, rows, 2 * rows))
-    model = Model.of(one, two, quarter)
-    assert min(model.each, model.together) >= 0, (
-        f"{rows:,} rows are too few to tell what they cost from what is fixed: {model}"
-    )
-    said = model.seconds(double.executors, double.rows)
-    row_bytes = bytes_of_a_row(servers, rows)
-    hours = {
-        f"hours for {name} on {count} executors": round(model.seconds(count, size // row_bytes) / 3600, 1)
-        for size, name in SIZES.items()
-        for count in EXECUTORS
-    }
-    worse, better = max(said, double.seconds), min(said, double.seconds)
-    more = {
-        "seconds": {f"{p.executors} × {p.rows:,}": p.seconds for p in (one, quarter, two, double)},
-        "fixed": round(model.fixed, 2),
-        "µs of a row, on one executor": round(model.each * 1e6, 2),
-        "µs of a row, together": round(model.together * 1e6, 2),
-        "bytes of a row": row_bytes,
-        **hours,
+def measured(servers: Servers, cluster: SparkCluster, rows: int) -> Iterator[Ratio]:
+    """The model against what it has not seen."""
+    with session(servers.folder, cluster, 2) as spark:
+        running = replace(servers, spark=spark)
+        points(running, cluster, 2 * rows, 2)  # a driver and executors that have generated and compiled their code
+        quarter, two, double = (points(running, cluster, size, 2) for size in (rows // 4, rows, 2 * rows))
+    with session(servers.folder, cluster, 1) as spark:
+        running = replace(servers, spark=spark)
+        points(running, cluster, rows, 1)
+        one = points(running, cluster, rows, 1)
+    models = [Model.of(step, (rows // 4, quarter[step]), (rows, two[step])) for step in STEPS]
+    seen = {"2 executors, a quarter": quarter, "2 executors": two, "2 executors, twice": double, "1 executor": one}
+    more: dict[str, object] = {
+        "measured": {name: {step: used.to_json() for step, used in point.items()} for name, point in seen.items()},
+        "µs of a row": {model.step: _micro(model.row) for model in models},
+        "fixed": {model.step: round(model.fixed, 2) for model in models},
+        **far(models, bytes_of_a_row(servers, rows)),
         "load": round(os.getloadavg()[0], 1),
     }
-    what = f"recover and verify of {double.rows:,} rows on two executors: what the model says against what was measured"
-    return Ratio(what, round(worse, 2), round(better, 2), GOAL, more)
+    yield off(models, 2 * rows, 2, double, more)
+    yield off(models, rows, 1, one, {})
 
 
-def points(servers: Servers, cluster: SparkCluster, executors: int, sizes: Sequence[int]) -> list[Point]:
-    """The seconds of each size, in one driver, whose first recovery does not count."""
-    with session(servers.folder, cluster, executors) as spark:
-        running = replace(servers, spark=spark)
-        _seconds(running, sizes[0], executors)
-        return [Point(executors, rows, _seconds(running, rows, executors)) for rows in sizes]
+def off(models: list[Model], rows: int, executors: int, found: Mapping[str, Used], more: dict[str, object]) -> Ratio:
+    """How far the model is from what was measured, as a factor."""
+    said = sum(model.seconds(rows, executors) for model in models)
+    took = sum(used.clock for used in found.values())
+    what = f"recover and verify of {rows:,} rows, executors: {executors}; what the model says and what was measured"
+    return Ratio(what, round(max(said, took), 2), round(min(said, took), 2), GOAL, more | {"said": round(said, 2)})
 
 
-def _seconds(servers: Servers, rows: int, executors: int) -> float:
+def far(models: list[Model], row_bytes: int) -> dict[str, object]:
+    """How long much larger tables would take on executors and a source with machines of their own, and what bounds each."""
+    hours, bounds = {}, {}
+    for count in EXECUTORS:
+        cores = 10**6  # enough for whatever is neither an executor nor the source
+        for model in models:
+            by = model.bounds(count, cores, SOURCE_CORES)
+            bounds[f"{model.step} on {count} executors"] = max(by, key=lambda name: by[name])
+        for size, name in SIZES.items():
+            said = sum(model.seconds(size // row_bytes, count, cores, SOURCE_CORES) for model in models)
+            hours[f"{name} on {count} executors"] = round(said / 3600, 1)
+    return {"bytes of a row": row_bytes, "hours": hours, "bound by": bounds}
+
+
+def _micro(row: Used) -> dict[str, float]:
+    return Used(*(getattr(row, name) * 1e6 for name in Used.__slots__)).to_json()
+
+
+def points(servers: Servers, cluster: SparkCluster, rows: int, executors: int) -> dict[str, Used]:
+    """Step → what it used in the quickest of some recoveries; the first, of an empty sink, does not count."""
+
+    def now() -> Used:
+        in_executors = sum(seconds(worker.pid) for worker in cluster.workers)
+        return Used(time.monotonic(), in_executors, seconds(servers.mysql.child.pid), of_machine())
+
     with pipe_of(servers, NARROW, rows) as pipe:
         recovered(pipe, "full_snapshot", Measured(1, f"{rows:,} rows on {executors}, first: 1"))
-        done = recovered(pipe, "full_snapshot", Measured(1, f"{rows:,} rows on {executors}: 1"))
+        rounds = [Counted(1, f"{rows:,} rows on {executors}: 1", now=now) for _ in range(ROUNDS)]
+        for each in rounds:
+            recovered(pipe, "full_snapshot", each)
         assert not differing(pipe, pipe.tables)
-    return round(sum(done.steps[name] for name in STEPS), 2)
+    return {step: min((each.used[step] for each in rounds), key=lambda used: used.clock) for step in STEPS}
 
 
 def bytes_of_a_row(servers: Servers, rows: int) -> int:

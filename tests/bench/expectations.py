@@ -25,7 +25,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.compare.expectations import Expected, Pinned, run_suites
 from airflow_cdc.spark_apps.compare.few import FEW_ROWS
 from tests.adversary.world import CATALOG, lake_properties, session
-from tests.bench.apply_batch import seconds
+from tests.bench.processor import seconds
 from tests.bench.result import FOLDER, Ratio, write_all
 
 if TYPE_CHECKING:
