@@ -98,8 +98,8 @@ test: lint docs ## everything that .ci/run runs
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
-bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a record costs to decode, what a batch costs to apply, what expectations cost, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000), what large tables cost (ROWS=200000 WIDE=20000), what a recovery costs its source, what a cluster makes of a large table, what a small pipeline costs, what a whole recovery takes against Debezium's own (WHOLE=200000); some with ONLY=large,whole → build/bench/*.json
-	$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(EVENTS),--events $(EVENTS)) $(if $(TABLES),--tables $(TABLES)) $(if $(ROWS),--rows $(ROWS)) $(if $(WIDE),--wide $(WIDE)) $(if $(WHOLE),--whole $(WHOLE))
+bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a record costs to decode, what a batch costs to apply, what expectations cost, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000), what large tables cost (ROWS=200000 WIDE=20000), what a recovery costs its source, what a cluster makes of a large table, what a small pipeline costs, what a whole recovery takes against Debezium's own (WHOLE=200000); some with ONLY=large,whole, the rest of a run that was broken off with RESUME=1 → build/bench/*.json
+	$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(EVENTS),--events $(EVENTS)) $(if $(TABLES),--tables $(TABLES)) $(if $(ROWS),--rows $(ROWS)) $(if $(WIDE),--wide $(WIDE)) $(if $(WHOLE),--whole $(WHOLE))
 
 bench-hudi: setup ## what readers of a Hudi table see while it is published, what kills leave, who wins a contest → build/bench/hudi_publish.json
 	$(BIN)/python -m tests.bench.hudi_publish

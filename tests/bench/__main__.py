@@ -1,7 +1,8 @@
 """Every bench, one after the other: `python -m tests.bench` (`make bench`), or some: `python -m tests.bench --only large,whole`.
 
-One that does not hold its goal, or fails, does not keep the others from running. At the end every row is printed with its
-ratio and goal, and where a goal is not reached, the decision that shows why. Ends with 1 if a bench failed, or a row holds
+One that does not hold its goal, or fails, does not keep the others from running. At the end, or when it is broken off, every
+row is printed with its ratio and goal, and where a goal is not reached, the decision that shows why. All of them take two to
+three hours; with `--resume`, what was measured at this commit and was not wrong is not measured again. Ends with 1 if a bench failed, or a row holds
 neither its goal nor what that decision says was reached.
 """
 
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,16 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.bench.limits import limit_of
-from tests.bench.result import FOLDER, MISSED
+from tests.bench.result import FOLDER, MISSED, WRONG
 
 CONSOLE = Console(width=160)
+STATUS = FOLDER / "status.json"
 _QUIET = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING"}
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A module of this package with its arguments, and the file that it writes; `{name}` are options of this command."""
+    """A module of this package with its arguments, and the file that it writes; `{name}` are options of a run."""
 
     module: str
     result: str
@@ -38,12 +40,20 @@ class Bench:
     quiet: bool = False
     """Whether Airflow is asked to log warnings only: each request of a bench of hundreds would be a line."""
 
-    def run(self, options: Mapping[str, str]) -> tuple[int, list[dict[str, Any]]]:
+    def of(self, options: Mapping[str, str]) -> Bench:
+        """With the options of a run."""
+        return replace(self, arguments=tuple(word.format(**options) for word in self.arguments))
+
+    @property
+    def path(self) -> Path:
+        """What it writes."""
+        return FOLDER / self.result
+
+    def run(self) -> tuple[int, list[dict[str, Any]]]:
         """Its exit status, and the rows that it wrote."""
-        path, began = FOLDER / self.result.format(**options), time.time()
-        arguments = [word.format(**options) for word in self.arguments]
+        path, began = self.path, time.time()
         status = subprocess.run(
-            [sys.executable, "-m", f"tests.bench.{self.module}", *arguments],
+            [sys.executable, "-m", f"tests.bench.{self.module}", *self.arguments],
             check=False,
             env={**os.environ, **(_QUIET if self.quiet else {})},
         ).returncode
@@ -72,12 +82,17 @@ def main() -> int:
     asked = _arguments()
     names = set(filter(None, asked.only.split(",")))
     whole = [Bench("whole", f"whole-{rows}.json", ("--rows", rows)) for rows in asked.whole.split(",") if rows]
-    chosen = [bench for bench in (*BENCHES, *whole) if not names or bench.module in names]
+    chosen = [bench.of(vars(asked)) for bench in (*BENCHES, *whole) if not names or bench.module in names]
     table, good = Table("bench", "row", "ours", "against", "ratio", "goal", "holds"), True
+    done = Done(STATUS, commit())
     try:
         for bench in chosen:
             began = time.monotonic()
-            status, rows = bench.run(vars(asked))
+            if asked.resume and (known := done.status(bench)) is not None:
+                status, rows = known, rows_of(bench.path, bench.module)
+            else:
+                status, rows = bench.run()
+                done.note(bench, status if rows else WRONG)
             CONSOLE.print(f"{bench.module}: exit status {status} after {time.monotonic() - began:.0f} s")
             for row in rows:
                 table.add_row(bench.module, *cells(row))
@@ -87,6 +102,41 @@ def main() -> int:
     finally:  # broken off after an hour, it still prints what was measured
         CONSOLE.print(table)
     return int(not good)
+
+
+def commit() -> str:
+    """The checkout's commit; empty if there are changes since, or if it is none."""
+    words = ("git", "describe", "--always", "--dirty", "--abbrev=40")
+    found = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return "" if found.endswith("-dirty") else found
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was measured at a commit, in a file: bench with its arguments → exit status."""
+
+    file: Path
+    at: str
+
+    def status(self, bench: Bench) -> int | None:
+        """How it ended; None if it is to be run: it was not, or at another commit, or what it measured was wrong."""
+        status = self._read().get(self._key(bench))
+        return status if bench.path.exists() and status in (0, MISSED) else None
+
+    def note(self, bench: Bench, status: int) -> None:
+        """Remember how it ended."""
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        content = {"commit": self.at, "status": self._read() | {self._key(bench): status}}
+        self.file.write_text(json.dumps(content, indent=2) + "\n")
+
+    @staticmethod
+    def _key(bench: Bench) -> str:
+        return " ".join((bench.module, *bench.arguments))
+
+    def _read(self) -> dict[str, int]:
+        content = json.loads(self.file.read_text()) if self.file.exists() else {}
+        known: dict[str, int] = content.get("status", {}) if self.at and content.get("commit") == self.at else {}
+        return known
 
 
 def explained(rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -120,6 +170,7 @@ def cells(row: Mapping[str, Any]) -> list[str]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", default="", help="names of benches, separated by commas")
+    parser.add_argument("--resume", action="store_true", help="leave out what was measured at this commit")
     parser.add_argument("--minutes", default="15", help="how long freshness is watched")
     parser.add_argument("--events", default="500000,5000000", help="events in flight")
     parser.add_argument("--tables", default="100,2000", help="tables of the small pipeline and of the large one")

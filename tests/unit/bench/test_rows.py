@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.bench.__main__ import explained, rows_of
+import pytest
+
+from tests.bench.__main__ import Bench, Done, explained, rows_of
 from tests.bench.limits import Limit, limit_of
-from tests.bench.result import Ratio
+from tests.bench.result import FOLDER, MISSED, WRONG, Ratio
 
 LIMIT = Limit(("snapshot of", "wide rows"), 2.0, "ADR 0022")
 
@@ -36,3 +38,21 @@ def test_a_limit_is_a_row_and_one_that_is_passed_does_not_hold(tmp_path: Path) -
     (found,) = rows_of(path, "front_door")
     assert (found["name"], found["ratio"], found["goal"], found["holds"]) == ("page, seconds", 2.0, 1.0, False)
     assert not explained([found])
+
+
+def test_a_run_that_is_resumed_takes_what_was_measured_at_its_commit_and_was_not_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    held, wrong, lost = (Bench(name, f"{name}.json", ("--rows", "{rows}")) for name in ("held", "wrong", "lost"))
+    done = Done(FOLDER / "status.json", "c0ffee")
+    for bench, status in ((held, MISSED), (wrong, WRONG), (lost, 0)):
+        done.note(bench.of({"rows": "5"}), status)
+    held.path.touch()
+    wrong.path.touch()
+    assert done.status(held.of({"rows": "5"})) == MISSED
+    assert done.status(held.of({"rows": "6"})) is None, "other rows were measured"
+    assert done.status(wrong.of({"rows": "5"})) is None
+    assert done.status(lost.of({"rows": "5"})) is None, "its figures are gone"
+    assert Done(FOLDER / "status.json", "another").status(held.of({"rows": "5"})) is None
+    assert Done(FOLDER / "status.json", "").status(held.of({"rows": "5"})) is None, "no commit says what was measured"
