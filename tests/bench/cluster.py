@@ -19,8 +19,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 GOAL = 1.25
 STEPS = ("recover", "verify")
-ROUNDS = 2
+ROUNDS = 3
 CORES = os.cpu_count() or 1
 # bytes → how they are called; executors; cores of a source with a machine of its own
 SIZES, EXECUTORS, SOURCE_CORES = {10**12: "1 TB", 10**13: "10 TB"}, (16, 128), 16
@@ -135,14 +135,8 @@ def main() -> int:
 
 def measured(servers: Servers, cluster: SparkCluster, rows: int) -> Iterator[Ratio]:
     """The model against what it has not seen."""
-    with session(servers.folder, cluster, 2) as spark:
-        running = replace(servers, spark=spark)
-        points(running, cluster, 2 * rows, 2)  # a driver and executors that have generated and compiled their code
-        quarter, two, double = (points(running, cluster, size, 2) for size in (rows // 4, rows, 2 * rows))
-    with session(servers.folder, cluster, 1) as spark:
-        running = replace(servers, spark=spark)
-        points(running, cluster, rows, 1)
-        one = points(running, cluster, rows, 1)
+    double, two, quarter = points(servers, cluster, (2 * rows, rows, rows // 4), 2)
+    (one,) = points(servers, cluster, (rows,), 1)
     models = [Model.of(step, (rows // 4, quarter[step]), (rows, two[step])) for step in STEPS]
     seen = {"2 executors, a quarter": quarter, "2 executors": two, "2 executors, twice": double, "1 executor": one}
     more: dict[str, object] = {
@@ -182,20 +176,33 @@ def _micro(row: Used) -> dict[str, float]:
     return Used(*(getattr(row, name) * 1e6 for name in Used.__slots__)).to_json()
 
 
-def points(servers: Servers, cluster: SparkCluster, rows: int, executors: int) -> dict[str, Used]:
-    """Step → what it used in the quickest of some recoveries; the first, of an empty sink, does not count."""
+def points(servers: Servers, cluster: SparkCluster, sizes: Sequence[int], executors: int) -> list[dict[str, Used]]:
+    """Of each size: step → what it used in the quickest of some recoveries in one driver.
+
+    The sizes take turns, because a machine that others share is not as quick a minute later. The first recovery of each does
+    not count: its sink is empty, and the code is not yet compiled.
+    """
 
     def now() -> Used:
         in_executors = sum(seconds(worker.pid) for worker in cluster.workers)
         return Used(time.monotonic(), in_executors, seconds(servers.mysql.child.pid), of_machine())
 
-    with pipe_of(servers, NARROW, rows) as pipe:
-        recovered(pipe, "full_snapshot", Measured(1, f"{rows:,} rows on {executors}, first: 1"))
-        rounds = [Counted(1, f"{rows:,} rows on {executors}: 1", now=now) for _ in range(ROUNDS)]
-        for each in rounds:
-            recovered(pipe, "full_snapshot", each)
-        assert not differing(pipe, pipe.tables)
-    return {step: min((each.used[step] for each in rounds), key=lambda used: used.clock) for step in STEPS}
+    with session(servers.folder, cluster, executors) as spark, ExitStack() as ends:
+        running = replace(servers, spark=spark)
+        pipes = {rows: ends.enter_context(pipe_of(running, NARROW, rows)) for rows in sizes}
+        rounds: list[dict[int, Counted]] = []
+        for number in range(ROUNDS + 1):
+            counted = {rows: Counted(1, f"{rows:,} rows on {executors}, {number}: 1", now=now) for rows in sizes}
+            for rows, pipe in pipes.items():
+                recovered(pipe, "full_snapshot", counted[rows])
+            rounds.append(counted)
+        for pipe in pipes.values():
+            assert not differing(pipe, pipe.tables)
+    return [{step: _quickest(counted[rows].used[step] for counted in rounds[1:]) for step in STEPS} for rows in sizes]
+
+
+def _quickest(some: Iterable[Used]) -> Used:
+    return min(some, key=lambda used: used.clock)
 
 
 def bytes_of_a_row(servers: Servers, rows: int) -> int:

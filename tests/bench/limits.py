@@ -30,8 +30,6 @@ LIMITS = (
     Limit(("apply to 5 tables",), 1.1, _PAGE),
     Limit(("further table",), 0.2, _PAGE),
     Limit(("tables of 1,000 rows against one",), 6.5, _PAGE),
-    Limit(("p95 of point statements during recover",), 3.1, _PAGE),
-    Limit(("p95 of point statements during verify",), 5.8, _PAGE),
     Limit(("a recovery of 200,000 rows through the DAG",), 6.4, _PAGE),
     Limit(("a recovery of 2,000,000 rows through the DAG",), 1.45, _PAGE),
 )
