@@ -135,10 +135,10 @@ def main() -> int:
 
 def measured(servers: Servers, cluster: SparkCluster, rows: int) -> Iterator[Ratio]:
     """The model against what it has not seen."""
-    double, two, quarter = points(servers, cluster, (2 * rows, rows, rows // 4), 2)
+    double, two, third = points(servers, cluster, (2 * rows, rows, rows // 3), 2)
     (one,) = points(servers, cluster, (rows,), 1)
-    models = [Model.of(step, (rows // 4, quarter[step]), (rows, two[step])) for step in STEPS]
-    seen = {"2 executors, a quarter": quarter, "2 executors": two, "2 executors, twice": double, "1 executor": one}
+    models = [Model.of(step, (rows // 3, third[step]), (rows, two[step])) for step in STEPS]
+    seen = {"2 executors, a third": third, "2 executors": two, "2 executors, twice": double, "1 executor": one}
     more: dict[str, object] = {
         "measured": {name: {step: used.to_json() for step, used in point.items()} for name, point in seen.items()},
         "µs of a row": {model.step: _micro(model.row) for model in models},
