@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import stack
@@ -39,11 +40,14 @@ from tests.bench.result import FOLDER, Ratio, write_all
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stack.mysql import MySqlServer
+
 T = TypeVar("T")
 
 GOAL = 1.25
 STEPS = ("recover", "verify")
 ROUNDS = 3
+PAUSE_S = 0.1
 CORES = os.cpu_count() or 1
 # bytes → how they are called; executors; cores of a source with a machine of its own
 SIZES, EXECUTORS, SOURCE_CORES = {10**12: "1 TB", 10**13: "10 TB"}, (16, 128), 16
@@ -127,7 +131,9 @@ def main() -> int:
     with stack.start(folder / "s") as started:
         cluster = start_spark_cluster(started.folder, started.logs, memory="1600m")
         try:
-            rows = list(measured(Servers(folder, started, cast("SparkSession", None)), cluster, asked.rows))
+            servers = Servers(folder, started, cast("SparkSession", None))
+            with ticking(servers.mysql):
+                rows = list(measured(servers, cluster, asked.rows))
         finally:
             cluster.stop()
     return write_all(rows, FOLDER / "cluster.json")
@@ -199,6 +205,28 @@ def points(servers: Servers, cluster: SparkCluster, sizes: Sequence[int], execut
         for pipe in pipes.values():
             assert not differing(pipe, pipe.tables)
     return [{step: _quickest(counted[rows].used[step] for counted in rounds[1:]) for step in STEPS} for rows in sizes]
+
+
+@contextmanager
+def ticking(server: MySqlServer) -> Iterator[None]:
+    """A source that is written to all the time, if little: of one at rest a connector reports every five seconds, and verify waits."""
+    ended, name = Event(), f"ticks_{os.getpid()}"
+
+    def tick() -> None:
+        while not ended.wait(PAUSE_S):
+            server.execute(f"UPDATE {name}.ticks SET n = n + 1")
+
+    server.execute(
+        f"CREATE DATABASE {name}", f"CREATE TABLE {name}.ticks (n BIGINT)", f"INSERT INTO {name}.ticks VALUES (0)"
+    )
+    writer = Thread(target=tick, name="ticks")
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
+        server.execute(f"DROP DATABASE {name}")
 
 
 def _quickest(some: Iterable[Used]) -> Used:
