@@ -2,8 +2,8 @@
 
 One that does not hold its goal, or fails, does not keep the others from running. At the end, or when it is broken off, every
 row is printed with its ratio and goal, and where a goal is not reached, the decision that shows why. All of them take two to
-three hours; with `--resume`, what was measured at this commit and was not wrong is not measured again. Ends with 1 if a bench failed, or a row holds
-neither its goal nor what that decision says was reached.
+three hours; with `--resume`, what was measured at this commit and was not wrong is not measured again. Ends with 1 if a
+bench failed, or a row holds neither its goal nor what that decision says was reached.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def main() -> int:
 def commit() -> str:
     """The checkout's commit; empty if there are changes since, or if it is none."""
     words = ("git", "describe", "--always", "--dirty", "--abbrev=40")
-    found = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
-    return "" if found.endswith("-dirty") else found
+    described = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+    return "" if described.endswith("-dirty") else described
 
 
 @dataclass(frozen=True, slots=True)

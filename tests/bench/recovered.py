@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_cdc.core.recovery import Decision
@@ -76,9 +78,27 @@ def differing(pipe: Pipe, tables: Iterable[str]) -> int:
     """Rows that are not the same on both sides, by code that shares nothing with the product. Columns have to be the same."""
     count, servers = 0, pipe.servers
     for table in tables:
-        seen = compare(servers.admin, servers.catalog, pipe.database, table, pipe.namespace, generated=True)
-        assert not seen.why, f"{table}: {seen.why}"
-        for example in seen.examples:
+        comparison = compare(servers.admin, servers.catalog, pipe.database, table, pipe.namespace, generated=True)
+        assert not comparison.why, f"{table}: {comparison.why}"
+        for example in comparison.examples:
             print(f"{table}: {example}", file=sys.stderr)
-        count += seen.missing + seen.ghosts
+        count += comparison.missing + comparison.ghosts
     return count
+
+
+@contextmanager
+def repeating(act: Callable[[], object], pause_s: float) -> Iterator[None]:
+    """Do it over and over in a thread, with a pause before each time, until the block ends."""
+    ended = Event()
+
+    def repeat() -> None:
+        while not ended.wait(pause_s):
+            act()
+
+    thread = Thread(target=repeat, name="repeating")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, cast
 
 import stack
@@ -28,7 +28,7 @@ from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.spark_apps.driver.session import python_of
 from stack import jvm
 from tests.adversary.world import Pipe, Servers
-from tests.bench.recovered import Measured, differing, recovered
+from tests.bench.recovered import Measured, differing, recovered, repeating
 from tests.bench.result import FOLDER, WRONG, Ratio, write_all
 from tests.bench.whole import EMPTY
 from tests.faults.world import submit_command
@@ -145,28 +145,21 @@ def lost(pipe: Pipe) -> None:
 @contextmanager
 def changing(pipe: Pipe) -> Iterator[None]:
     """A writer that updates, deletes and inserts rows, one after the other, until the block ends."""
-    ended = Event()
+    numbers = count(1)
+    with closing(pipe.connect()) as connection, connection.cursor() as cursor:
+        connection.autocommit(True)
 
-    def write() -> None:
-        with closing(pipe.connect()) as connection, connection.cursor() as cursor:
-            connection.autocommit(True)
-            number = 0
-            while not ended.wait(PAUSE_S):
-                number += 1
-                table, key = TABLES[number % len(TABLES)], number * 7 % ROWS
-                cursor.execute(f"UPDATE {table} SET n = n + 1, weight = n / 3 WHERE id = {key}")
-                if number % 10 == 0:
-                    cursor.execute(f"DELETE FROM {table} WHERE id = {key}")
-                if number % 20 == 0:
-                    cursor.execute(f"INSERT INTO {table} VALUES ({ROW})", (ROWS + number,) * 5)
+        def write() -> None:
+            number = next(numbers)
+            table, key = TABLES[number % len(TABLES)], number * 7 % ROWS
+            cursor.execute(f"UPDATE {table} SET n = n + 1, weight = n / 3 WHERE id = {key}")
+            if number % 10 == 0:
+                cursor.execute(f"DELETE FROM {table} WHERE id = {key}")
+            if number % 20 == 0:
+                cursor.execute(f"INSERT INTO {table} VALUES ({ROW})", (ROWS + number,) * 5)
 
-    writer = Thread(target=write, name="writer")
-    writer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        writer.join()
+        with repeating(write, PAUSE_S):
+            yield
 
 
 if __name__ == "__main__":
