@@ -34,7 +34,7 @@ NOT_RUNNING: Final = 3  # what `status` of a service ends with
 _OTHER_LOGGING: Final = ("slf4j-log4j12", "log4j-1.2")
 _CURSORS: Final = {
     "file": (
-        '<bean id="metaManager" class="com.alibaba.otter.canal.meta.FileMixedMetaManager"'
+        '<bean id="metaManager" class="CanalMain$Cursors"'
         ' p:dataDir="${canal.file.data.dir}" p:period="${canal.file.flush.period:1000}"/>'
     ),
     "zookeeper": (

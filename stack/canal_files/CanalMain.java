@@ -2,6 +2,9 @@ import com.alibaba.otter.canal.connector.core.spi.CanalMQProducer;
 import com.alibaba.otter.canal.connector.kafka.producer.CanalKafkaProducer;
 import com.alibaba.otter.canal.connector.rabbitmq.producer.CanalRabbitMQProducer;
 import com.alibaba.otter.canal.instance.spring.SpringCanalInstanceGenerator;
+import com.alibaba.otter.canal.meta.FileMixedMetaManager;
+import com.alibaba.otter.canal.protocol.ClientIdentity;
+import com.alibaba.otter.canal.protocol.position.Position;
 import com.alibaba.otter.canal.server.CanalMQStarter;
 import com.alibaba.otter.canal.server.embedded.CanalServerWithEmbedded;
 import java.io.InputStream;
@@ -15,7 +18,20 @@ import java.util.concurrent.CountDownLatch;
  * It says "canal is up" when it has started, and stores its cursor before it ends.
  */
 public final class CanalMain {
+    /**
+     * Cursors in a file, as Canal keeps them, without a race of its 1.1.7: it notes that a client's cursor is to be stored
+     * before it has the new one. A timer that comes in between stores the old one, or fails for ever if it is the first.
+     */
+    public static final class Cursors extends FileMixedMetaManager {
+        @Override
+        public void updateCursor(ClientIdentity client, Position position) {
+            cursors.put(client, position);
+            super.updateCursor(client, position);
+        }
+    }
+
     public static void main(String[] args) throws Exception {
+        Thread.currentThread().setContextClassLoader(CanalMain.class.getClassLoader()); // for Spring to find Cursors
         String destination = args[0];
         Properties settings = new Properties();
         try (InputStream in = ClassLoader.getSystemResourceAsStream("canal.properties")) {

@@ -35,7 +35,7 @@ from stack.rabbitmq import RabbitServer, start_rabbitmq
 from tests.faults_diagnosis import world
 from tests.faults_diagnosis.subject import TABLES, Subject
 from tests.integration.canal.over_rabbitmq import STREAM, canal_properties, declare, endpoint_of
-from tests.integration.canal.support import read_to_end
+from tests.integration.canal.support import has_read
 from tests.integration.recovering import meanwhile
 
 NEW = MySqlSettings(name="new", server_id=109, series="9.7")
@@ -190,7 +190,7 @@ class CanalSubject(Subject):
 
     def _at_end(self) -> bool:
         cursor = self.offset()
-        return bool(cursor) and read_to_end(self.sql, self.end(), cursor)
+        return bool(cursor) and has_read(self.sql, cursor, self.name)
 
     def delete(self) -> None:
         self.canal.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from airflow_cdc.sources.mysql.settings import MySqlSettings as MySqlPart
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 from stack.canal import CanalServer
+from stack.errors import StackError, log_tail
 from stack.kafka import properties
 from stack.mysql import MySqlServer
 from stack.process import wait_until
@@ -74,12 +76,20 @@ def pass_over(canal: CanalServer, filters: str) -> None:
         lines.write(properties({"canal.instance.filter.black.regex": filters}))
 
 
-def read_to_end(sql: Callable[[str], list[tuple[Any, ...]]], end: tuple[str, int], cursor: Cursor) -> bool:
-    """Whether the cursor is at the log's last transaction: Canal stores where its commit begins."""
-    file, position = end
+def has_read(sql: Callable[[str], list[tuple[Any, ...]]], cursor: Cursor, database: str) -> bool:
+    """Whether nothing of the database follows the cursor: Canal stores where a commit begins.
+
+    What others write behind it may stay ahead of the cursor for good: of several transactions that are filtered out
+    within five seconds, Canal takes notice of one.
+    """
     place = cursor["postion"]
-    events = sql(f"SHOW BINLOG EVENTS IN '{file}' FROM {place['position']}") if place["journalName"] == file else []
-    return bool(events) and bool(events[0][4] == position)
+    files = [str(row[0]) for row in sql("SHOW BINARY LOGS")]
+    if place["journalName"] not in files:
+        return False
+    events = list(sql(f"SHOW BINLOG EVENTS IN '{place['journalName']}' FROM {place['position']}")[1:])
+    for file in files[files.index(place["journalName"]) + 1 :]:
+        events += sql(f"SHOW BINLOG EVENTS IN '{file}'")
+    return not any(re.search(rf"\b{database}\b", str(event[5])) for event in events)
 
 
 @dataclass(frozen=True)
@@ -118,16 +128,22 @@ class Scene:
     def wait_sent(self, number: int) -> None:
         """Wait until Canal has sent the row, and stored that it has."""
         wait_until(lambda: number in self.ids() or None, timeout=WAIT_S, what=f"row {number} to be sent")
+        self.wait_stored()
+
+    def wait_stored(self) -> None:
+        """Wait until Canal has stored that it read all of the database."""
 
         def stored() -> bool | None:
             cursor = self.cursor()
-            return True if cursor and self.read_to(cursor) else None
+            return True if cursor and has_read(self.sql, cursor, self.name) else None
 
-        wait_until(stored, timeout=WAIT_S, what="the cursor to be stored")
-
-    def read_to(self, cursor: dict[str, Any]) -> bool:
-        """Whether the cursor is at the log's last transaction."""
-        return read_to_end(self.sql, self.end(), cursor)
+        try:
+            wait_until(stored, timeout=WAIT_S, what="the cursor to be stored")
+        except StackError as error:
+            error.add_note(
+                f"cursor {self.cursor()}, the log ends at {self.end()}, Canal's ends with\n{log_tail(self.canal.log)}"
+            )
+            raise
 
     def cursor(self) -> dict[str, Any] | None:
         """The stored cursor of Canal's own client."""

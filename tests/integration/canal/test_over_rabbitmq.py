@@ -84,13 +84,8 @@ def made(rabbit: RabbitServer, mysql: MySqlServer, databases: Callable[..., str]
 
 def arrived(made: Made, scene: Scene, count: int) -> None:
     """Wait until so many messages are in the queue, and Canal has stored that it sent them: before, it is a new pipeline."""
-
-    def stored() -> bool | None:
-        cursor = scene.cursor()
-        return True if cursor and scene.read_to(cursor) else None
-
     wait_until(lambda: made.depth(made.name) == count or None, timeout=WAIT_S, what=f"{count} messages in the queue")
-    wait_until(stored, timeout=WAIT_S, what="Canal's cursor to be stored")
+    scene.wait_stored()
 
 
 def test_a_classic_queue_is_diagnosed_and_moved_and_refused_for_a_sink(made: Made) -> None:
@@ -247,13 +242,7 @@ def test_a_routing_key_that_leads_nowhere_loses_events_in_silence(made: Made) ->
     scene = made.scene(made.canal(rabbitmq_routingKey="other"))
     scene.canal.start()
     scene.insert(1)
-    at = scene.end()
-
-    def passed() -> bool | None:
-        cursor = scene.cursor()
-        return True if cursor and scene.read_to(cursor) else None
-
-    wait_until(passed, timeout=WAIT_S, what=f"Canal's cursor to pass the row, {at}")
+    scene.wait_stored()
     assert made.depth(made.name) == 0
     diagnosis = scene.diagnosis()
     assert diagnosis.code == "CONNECTOR_MISCONFIGURED"

@@ -117,6 +117,9 @@ class TestWithoutHeartbeats:
             wait_past(slow.run, scene.run.clients.source.position())
         assert facts(scene)[1].behind
         assert scene.diagnosis().code == "HEALTHY"
+        scene.insert(2)
+        burst_elsewhere(scene)
+        scene.wait_sent(2)  # the row's own place, not that of what others write behind it
 
     def test_a_start_on_a_server_where_nobody_writes_is_not_seen(self, scene: Scene) -> None:
         cursor = scene.cursor()
