@@ -1,10 +1,10 @@
 """Compare every row of a table while both sides keep changing (INV 24, 25).
 
 The sink is pinned to the snapshot S, which holds its topic up to the ends E. The source is digested in one read view
-V: later than E, or, where a view says which changes it shows, opened before the sink caught up to E. Keys that the log
-changed between E and V are taken out of both digests and judged one by one by their state at E according to the log;
-the leaves of all the others must then be equal. So a busy table costs no more than a quiet one, and the verdict is
-about exactly S.
+V: later than E, or, where a view says which changes it shows, opened before the sink caught up to E; a large table in
+several views later than E (ranges.py). Keys that the log changed between E and V are taken out of both digests and judged
+one by one by their state at E according to the log; the leaves of all the others must then be equal. So a busy table costs
+no more than a quiet one, and the verdict is about exactly S.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.canonical import outside_hash
-from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leaf_of
+from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, choose_scheme, compare, leads_with_integer, leaf_of
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.verdict import (
     KEYS_HELD,
@@ -35,6 +35,7 @@ from airflow_cdc.decisions.compare.verdict import (
     without,
 )
 from airflow_cdc.spark_apps.compare import few
+from airflow_cdc.spark_apps.compare.ranges import RANGE_ROWS, RangesView
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
 from airflow_cdc.spark_apps.ports import RowReader, SourceView, connection_limit
@@ -200,7 +201,9 @@ def compare_tables(
     connection proves that it reaches the server of `watermark` (INV 9).
     """
     # the views must show whatever the sink already holds: a commit can be read from the log before it is visible
-    with open_views(reader, shared(subjects), watermark, start.position) as opened:
+    lots = shared(subjects)
+    each = connections_of(reader, subjects, len(lots))
+    with open_views(reader, lots, watermark, start.position, each) as opened:
         views = [opened[subject.table.full_name] for subject in subjects]
         judgements, now = compare_views(reader, subjects, views, judge, reach, watermark=watermark)
     return decided(reader, judgements, reach, watermark=watermark, now=now)
@@ -237,15 +240,43 @@ def shared(subjects: Sequence[Subject]) -> list[list[Table]]:
     return [*alone, *(small[at : at + TOGETHER] for at in range(0, len(small), TOGETHER))]
 
 
+def connections_of(reader: RowReader, subjects: Sequence[Subject], lots: int) -> dict[str, int]:
+    """Large table → on how many connections it is digested, where so many `lots` of tables have at least one each.
+
+    As many as Spark has tasks, as when rows are read; no more than CONNECTIONS for all, or what the reader is limited to.
+    An exact view is one of a kind: its position is what decides about a key.
+    """
+    limit = min(connection_limit(reader) or CONNECTIONS, CONNECTIONS)
+    large = [] if reader.exact_views else [subject for subject in subjects if subject.rows > RANGE_ROWS]
+    return {
+        subject.table.full_name: max(1, min(limit // lots, subject.sink.spark.sparkContext.defaultParallelism))
+        for subject in large
+        if subject.part.whole and leads_with_integer(subject.table)
+    }
+
+
 @contextmanager
 def open_views(
-    reader: RowReader, lots: Iterable[Sequence[Table]], watermark: Watermark, at: Watermark
+    reader: RowReader,
+    lots: Iterable[Sequence[Table]],
+    watermark: Watermark,
+    at: Watermark,
+    connections: Mapping[str, int] | None = None,
 ) -> Iterator[dict[str, SourceView]]:
-    """A read view of each table that shows everything up to `at`, by the table's name; closed at the end of the block."""
+    """A read view of each table that shows everything up to `at`, by the table's name; closed at the end of the block.
+
+    `connections`: how many views of a table are opened, which is then alone in its lot; 1 where nothing is said.
+    """
     reader.wait_visible(at, VISIBLE_SECONDS)
+    views: dict[str, SourceView] = {}
     with ExitStack() as stack:
-        opened = ((lot, stack.enter_context(reader.views(lot, at=watermark))) for lot in lots)
-        yield {table.full_name: view for lot, views in opened for table, view in zip(lot, views, strict=True)}
+        for lot in lots:
+            times = (connections or {}).get(lot[0].full_name, 1)
+            opened = [stack.enter_context(reader.views(lot, at=watermark)) for _ in range(times)]
+            views |= {table.full_name: view for table, view in zip(lot, opened[0], strict=True)}
+            if times > 1:
+                views[lot[0].full_name] = RangesView(lot[0], tuple(view for some in opened for view in some))
+        yield views
 
 
 def compare_views(
@@ -304,8 +335,9 @@ def _another_round(
 
 def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: SourceView) -> Scanned:
     """Digest both sides in parallel, and compare the columns outside the digest for all rows (INV 25)."""
-    table, part = subject.table, subject.part
-    scheme = part.scheme or choose_scheme(table, subject.rows, view.bounds(), by=reader.key_hash)
+    table, part, bounds = subject.table, subject.part, view.bounds()
+    scheme = part.scheme or choose_scheme(table, subject.rows, bounds, by=reader.key_hash)
+    view = view.split(scheme, bounds) if isinstance(view, RangesView) else view
     with ThreadPoolExecutor(1) as beside:
         digesting = beside.submit(view.leaves, scheme, part)
         sink = subject.sink.leaves(table, scheme, part)

@@ -9,7 +9,7 @@ processor time of the executors, of the source, and of the whole machine. From t
 `bound` is what a row needs at least: the executors' processor time shared by them, the source's by the connections that read
 it, or all of it shared by the machine's cores, whichever is largest. It is checked with what it has not seen: twice as many
 rows, and one executor. Then it says how long 1 TB and 10 TB would take where executors and source have machines of their own: a
-table is read on a connection per task, and digested on one.
+table is read on a connection per task, and digested on as many, up to eight.
 Writes build/bench/cluster.json; ends with 1 if the model is off by more than its goal, or if a recovery is not MATCH.
 """
 
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import stack
 from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.spark_apps.compare.scan import CONNECTIONS
 from airflow_cdc.spark_apps.driver.session import build_session
 from stack import fetch
 from stack.spark_cluster import SparkCluster, start_spark_cluster
@@ -70,8 +71,8 @@ class Used:
 
 
 def connections(step: str, executors: int) -> int:
-    """How many read one table at the same time: one for each task, or one for a digest."""
-    return executors if step == "recover" else 1
+    """How many read one table at the same time: one for each task, and for a digest no more than a comparison opens."""
+    return executors if step == "recover" else min(executors, CONNECTIONS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.core.report import Verdict
+from airflow_cdc.decisions.compare.leaves import choose_scheme
 from airflow_cdc.sources.mysql.position import mysql_position
-from airflow_cdc.spark_apps.compare import flight, judge
+from airflow_cdc.spark_apps.compare import flight, judge, ranges, scan
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
@@ -40,15 +41,30 @@ def scene(rig: Rig) -> Callable[..., Scene]:
     return partial(make_scene, rig)
 
 
-@pytest.fixture(params=["at once", "in parts"])
-def in_parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """`in_parts(n)`: what comes while a table is compared is judged at once, or spilled and judged in parts of n events."""
+@pytest.fixture(params=["at once", "in parts", "on several connections"])
+def in_parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+    """`in_parts(n)`: what comes while a table is compared is judged at once, or spilled and judged in parts of n events.
+
+    Or the source's table is digested as a large one, in ranges of its leaves.
+    """
+    opened = ranges.RangesView.split
+
+    def split(view: ranges.RangesView, *arguments: Any) -> ranges.RangesView:
+        result = opened(view, *arguments)
+        assert len(result.views) == len(result.ranges.ends) + 1 > 1  # type: ignore[union-attr]
+        request.node.user_properties.append(("views", len(result.views)))
+        return result
 
     def spill(events: int) -> None:
         if request.param == "in parts":
             monkeypatch.setattr(flight, "EVENTS_AT_ONCE", events)
+        if request.param == "on several connections":
+            monkeypatch.setattr(scan, "RANGE_ROWS", 0)
+            monkeypatch.setattr(scan, "choose_scheme", partial(choose_scheme, leaf_rows=50))
+            monkeypatch.setattr(ranges.RangesView, "split", split)
 
-    return spill
+    yield spill
+    assert request.param != "on several connections" or request.node.user_properties
 
 
 @pytest.mark.parametrize("when", ["before the read", "between read and ends"])
