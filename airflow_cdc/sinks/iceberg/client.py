@@ -81,6 +81,9 @@ DEFAULT_FORMAT_VERSION = 2
 FORMAT_VERSION = "format_version"
 
 TARGET_PROPERTIES = {
+    # as every other engine sets it at creation: where nothing is set, Iceberg's Java writers still use gzip, which costs a
+    # snapshot of wide rows a third of its time (https://github.com/apache/iceberg/pull/8593)
+    "write.parquet.compression-codec": "zstd",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
     "write.merge.isolation-level": "serializable",
