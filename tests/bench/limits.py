@@ -20,9 +20,9 @@ class Limit:
 NOISE = 1.25
 _PAGE = "ADR 0023"
 LIMITS = (
-    Limit(("snapshot of", "narrow rows"), 4.0, _PAGE),
-    Limit(("snapshot of", "wide rows"), 2.0, _PAGE),
-    Limit(("verify of", "rows against"), 2.5, _PAGE),
+    Limit(("snapshot of", "narrow rows"), 3.0, _PAGE),
+    Limit(("snapshot of", "wide rows"), 1.75, _PAGE),
+    Limit(("verify of", "rows against"), 2.7, _PAGE),
     Limit(("diff_repair of", "narrow rows"), 1.5, _PAGE),
     Limit(("diff_repair of", "wide rows"), 1.5, _PAGE),
     Limit(("processor time of decoding",), 2.2, _PAGE),
