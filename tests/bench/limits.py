@@ -32,6 +32,7 @@ LIMITS = (
     Limit(("tables of 1,000 rows against one",), 6.5, _PAGE),
     Limit(("a recovery of 200,000 rows through the DAG",), 6.4, _PAGE),
     Limit(("a recovery of 2,000,000 rows through the DAG",), 1.45, _PAGE),
+    Limit(("a recovery of 10,000,000 rows through the DAG",), 0.344, _PAGE),
 )
 
 
