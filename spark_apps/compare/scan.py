@@ -265,7 +265,8 @@ def open_views(
 ) -> Iterator[dict[str, SourceView]]:
     """A read view of each table that shows everything up to `at`, by the table's name; closed at the end of the block.
 
-    `connections`: how many views of a table are opened, which is then alone in its lot; 1 where nothing is said.
+    `connections`: table → how many views of it are opened; 1 for a table that is not in it. One with several has no other
+    table in its lot.
     """
     reader.wait_visible(at, VISIBLE_SECONDS)
     views: dict[str, SourceView] = {}

@@ -93,8 +93,8 @@ def test_without_ranges_the_first_view_answers() -> None:
 def large(rows: int = RANGE_ROWS + 1, key: str = "bigint", tasks: int = 64) -> Subject:
     """A table with a key of that type, in a session with so many tasks at a time."""
     spark = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=tasks))
-    made = table(column("id", key, nullable=False), key=("id",))
-    return Subject(made, cast("Any", SimpleNamespace(spark=spark)), None, {}, cast("Any", None), rows)
+    keyed = table(column("id", key, nullable=False), key=("id",))
+    return Subject(keyed, cast("Any", SimpleNamespace(spark=spark)), None, {}, cast("Any", None), rows)
 
 
 def reader(limit: int = 0, *, exact: bool = False) -> Any:
