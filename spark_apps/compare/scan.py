@@ -336,7 +336,8 @@ def _another_round(
 
 def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: SourceView) -> Scanned:
     """Digest both sides in parallel, and compare the columns outside the digest for all rows (INV 25)."""
-    table, part, bounds = subject.table, subject.part, view.bounds()
+    table, part = subject.table, subject.part
+    bounds = None if part.scheme else view.bounds()
     scheme = part.scheme or choose_scheme(table, subject.rows, bounds, by=reader.key_hash)
     view = view.split(scheme, bounds) if isinstance(view, RangesView) else view
     with ThreadPoolExecutor(1) as beside:
