@@ -188,7 +188,7 @@ def test_inv_27_a_filtering_replica_logs_a_gtid_without_its_rows_and_is_refused(
 def test_inv_27_what_a_replica_leaves_out_of_its_log_is_seen(servers: stack.Stack) -> None:
     extra = ("--binlog-ignore-db=left", "--log-slave-updates=OFF", "--slave-skip-errors=1062")
     settings = MySqlSettings(name="leaves-out", server_id=203, buffer_pool="64M", extra=extra)
-    facts = read_replica(client(servers.mysql.get(settings.name) or servers.add_mysql(settings)), REPLICA)
+    facts = read_replica(client(servers.mysql.get(settings.name) or servers.add_mysql(settings)).endpoint, REPLICA)
     assert not facts.log_updates
     assert facts.sources == ()
     assert set(facts.filters) == {"binlog_ignore_db left", "slave_skip_errors 1062"}

@@ -287,13 +287,13 @@ def test_inv_26_the_file_after_one_begins_where_what_stands_before_it_ends(
     between = source.position()
     server.execute(f"INSERT INTO {schema}.cut VALUES (1)")
     after = source.watermark()
-    found = start_of_file_after(source, mysql_position(before.position).file, after)
+    found = start_of_file_after(source.endpoint, mysql_position(before.position).file, after)
     at, wanted = mysql_position(found.position), mysql_position(between.position)
     assert (at.file, at.pos, found.server) == (wanted.file, 4, after.server)
     assert at.gtids == (wanted.gtids if gtid else None)
     assert source.still_available(found)
     with pytest.raises(SourceError, match="no binlog file follows"):
-        start_of_file_after(source, mysql_position(after.position).file, after)
+        start_of_file_after(source.endpoint, mysql_position(after.position).file, after)
 
 
 def test_a_set_the_server_never_had_is_not_available(source: MySqlSource) -> None:

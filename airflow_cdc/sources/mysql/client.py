@@ -461,7 +461,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     def start_of_file_after(self, position: Position | None, now: Watermark) -> Watermark:
         """See BinlogSource."""
         place = place_in_binlog(position)
-        return start_of_file_after(self, place.file if place else "", now)
+        return start_of_file_after(self.endpoint, place.file if place else "", now)
 
     def init_statement(self, watermark: Watermark) -> str:
         """See BinlogSource."""
@@ -470,7 +470,7 @@ class MySqlSource(BinlogSource[MySqlFacts]):
     @property
     def replication(self) -> MySqlReplication:
         """This server as one of several that replicate from each other."""
-        return MySqlReplication(self)
+        return MySqlReplication(self.endpoint)
 
     def _check_make(self, session: Session) -> None:
         if session.version.mariadb:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_cdc.core.endpoint import Login
 from airflow_cdc.core.errors import MissingPrivilegeError, PositionError, SourceError
@@ -28,10 +28,7 @@ from airflow_cdc.sources.mysql.server_log import (
     read_status,
     require_same,
 )
-from airflow_cdc.sources.mysql.session import Session
-
-if TYPE_CHECKING:
-    from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_session
 
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
@@ -43,16 +40,16 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
+def read_replica(endpoint: MySqlEndpoint, conn_id: str) -> MySqlReplicaFacts:
     """The facts that decide whether a connector may read there. Raises SourceError, also if a privilege is missing."""
-    with source.session(read_timeout=LOOK_S) as session:
+    with open_session(endpoint, read_timeout=LOOK_S) as session:
         settings = read_settings(session)
         executed, purged = executed_and_purged(session)
         status = replication_status(session)
         return MySqlReplicaFacts(
             conn_id=conn_id,
             server_uuid=read_identity(session).server_uuid,
-            address=f"{source.endpoint.host}:{source.endpoint.port}",
+            address=f"{endpoint.host}:{endpoint.port}",
             gtid_mode=settings.get("gtid_mode", ""),
             gtid_executed=executed,
             gtid_purged=purged,
@@ -68,18 +65,18 @@ def read_replica(source: MySqlSource, conn_id: str) -> MySqlReplicaFacts:
 class MySqlReplication:
     """One of several MySQL servers that replicate from each other (core.ports.source.Replication)."""
 
-    def __init__(self, source: MySqlSource) -> None:
-        self._source = source
+    def __init__(self, endpoint: MySqlEndpoint) -> None:
+        self._endpoint = endpoint
 
     @property
     def login(self) -> Login:
         """The address at which a connector reads this server, and the login."""
-        endpoint = self._source.endpoint
+        endpoint = self._endpoint
         return Login(endpoint.host, endpoint.port, endpoint.user, endpoint.password)
 
     def facts(self, conn_id: str) -> MySqlReplicaFacts:
         """The facts that decide whether a connector may read here instead of the source. Raises SourceError."""
-        return read_replica(self._source, conn_id)
+        return read_replica(self._endpoint, conn_id)
 
     def standing_faults(self, conn_id: str) -> tuple[str, ...]:
         """Why this server could never stand in for its source; () if it could."""
@@ -88,7 +85,7 @@ class MySqlReplication:
     def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
         """Why a connector that has read `stored` of `source` cannot continue here; () if it can. Raises SourceError."""
         if not isinstance(source, MySqlFacts):
-            raise SourceError(f"{source.address} is no MySQL server", where=self._source.where)
+            raise SourceError(f"{source.address} is no MySQL server", where=self._endpoint.where)
         return faults(self.facts(conn_id), source, gtid_set(stored))
 
     def known(self, text: str) -> GtidSet:
@@ -111,24 +108,24 @@ class MySqlReplication:
 
     def executed(self, *, under_way: bool = True) -> GtidSet:
         """All transactions on the server; `under_way`: including those that are being committed. Raises SourceError."""
-        with self._source.session() as session:
+        with open_session(self._endpoint) as session:
             owned = owned_gtids(session) if under_way else GtidSet()  # read first: one that ends in between is in both
             return executed_and_purged(session)[0] | owned
 
     def purged(self) -> GtidSet:
         """The transactions that the server can no longer send. Raises SourceError."""
-        with self._source.session() as session:
+        with open_session(self._endpoint) as session:
             return executed_and_purged(session)[1]
 
     def log_end(self) -> MySqlPosition:
         """A position in the server's log, with a set of transactions that are all before it. Raises SourceError."""
-        with self._source.session() as session:
+        with open_session(self._endpoint) as session:
             status = read_status(session)
             return MySqlPosition(status.position.file, status.position.pos, status.gtids or GtidSet())
 
     def from_the_oldest(self, read: Transactions) -> MySqlPosition:
         """Where a connector that has read `read` starts: at the oldest file. Raises SourceError if there is none."""
-        with self._source.session() as session:
+        with open_session(self._endpoint) as session:
             return MySqlPosition(_names(session)[0], START_OF_FILE, gtid_set(read))
 
     def after(self, read: Transactions) -> MySqlPosition:
@@ -138,7 +135,7 @@ class MySqlReplication:
         not read the server's files, it is the oldest file. Raises SourceError.
         """
         gtids = gtid_set(read)
-        with self._source.session() as session:
+        with open_session(self._endpoint) as session:
             names = _names(session)
             fitting = (
                 name
@@ -163,23 +160,23 @@ def _names(session: Session) -> list[str]:
     return names
 
 
-def start_of_file_after(source: MySqlSource, file: str, now: Watermark) -> Watermark:
+def start_of_file_after(endpoint: MySqlEndpoint, file: str, now: Watermark) -> Watermark:
     """The start of the first file after `file`, with the transactions before it; the rest of W as in `now`.
 
     Raises SourceError if no file follows, or if the transactions before it cannot be read.
     """
-    with source.session() as session:
-        require_same(read_identity(session), now.server, source.where)
+    with open_session(endpoint) as session:
+        require_same(read_identity(session), now.server, endpoint.where)
         next_one = file_after(_names(session), file)
         if next_one is None:
-            raise SourceError(f"no binlog file follows {file}", where=source.where, todo=ANOTHER_STRATEGY)
+            raise SourceError(f"no binlog file follows {file}", where=endpoint.where, todo=ANOTHER_STRATEGY)
         position = replace(mysql_position(now.position), file=next_one, pos=START_OF_FILE)
         if position.gtids is None:
             return replace(now, position=position)
         before = _logged_before(session, next_one)
     if before is None:
         raise SourceError(
-            f"which transactions stand before {next_one} cannot be read", where=source.where, todo=ANOTHER_STRATEGY
+            f"which transactions stand before {next_one} cannot be read", where=endpoint.where, todo=ANOTHER_STRATEGY
         )
     return replace(now, position=replace(position, gtids=before))
 
