@@ -71,10 +71,15 @@ _PLAIN: dict[type[LogicalType], str] = {
 
 def arrow_type(text: str) -> pa.DataType:
     """The Arrow type of a Spark SQL type; LookupError for one that is not written without Spark."""
-    if text.startswith("decimal("):
+    if is_decimal(text):
         precision, scale = text[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))
     return _ARROW[text]
+
+
+def is_decimal(text: str) -> bool:
+    """Whether a Spark SQL type is one of its decimals."""
+    return text.startswith("decimal(")
 
 
 _ARROW: Final[Mapping[str, pa.DataType]] = {

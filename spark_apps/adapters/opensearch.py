@@ -87,9 +87,10 @@ class OpenSearchWriter:
 
     def _frame(self, spark: SparkSession, record: Record, view: str = "") -> DataFrame:
         """The rows of a view; without one, as they are when they are read."""
+        # before a type is parsed: pyspark does that in the process's session, which one on demand makes only here
+        slices = min(MOST_SLICES, spark.sparkContext.defaultParallelism)
         kinds = [(name, DataType.fromDDL(kind)) for name, kind in record.columns]
         fields = tuple((name, stored_type(kind)) for name, kind in kinds)
-        slices = min(MOST_SLICES, spark.sparkContext.defaultParallelism)
         read = DocumentReader(self._sink.endpoint, record.readable, view, fields, slices)
         schema = StructType([StructField(f"c{at}", kind) for at, (_, kind) in enumerate(fields)])
         frame = spark.range(0, slices, 1, slices).mapInArrow(read, schema)

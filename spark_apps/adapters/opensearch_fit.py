@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pyspark.sql.types import DataType, DecimalType, IntegerType, LongType
-
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, check_added, refused
 from airflow_cdc.decisions.apply.start import Start
 from airflow_cdc.spark_apps.ports import Defaults
-from airflow_cdc.spark_apps.types import sink_type
+from airflow_cdc.spark_apps.types import arrow_type, is_decimal, sink_type
 
 
 def fitted(columns: Mapping[str, str], start: Start, defaults: Defaults | None) -> SchemaChange:
@@ -48,7 +46,7 @@ def _check_added(
 
 def _widens(old: str, wanted: str) -> bool:
     """Whether what is stored for values of one type is also right for the other."""
-    before, after = DataType.fromDDL(old), DataType.fromDDL(wanted)
-    if isinstance(before, DecimalType) and isinstance(after, DecimalType):
+    if is_decimal(old) and is_decimal(wanted):
+        before, after = arrow_type(old), arrow_type(wanted)
         return bool(before.scale == after.scale and before.precision <= after.precision)
-    return isinstance(before, IntegerType) and isinstance(after, LongType)
+    return (old, wanted) == ("int", "bigint")

@@ -30,6 +30,7 @@ from airflow_cdc.core.types import (
     Uuid,
 )
 from airflow_cdc.spark_apps.types import sink_type
+from tests.on_demand import on_demand
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -199,6 +200,13 @@ class StageWriterSuite:
         other = scene.spark.newSession().sql(f"SELECT count(*) FROM {relation}").collect()
         assert other[0][0] == 2
         assert scene.writer.row_count(scene.stage, version) == 2
+
+    def test_a_driver_that_has_no_session_yet_opens_a_view(self, scene: Scene) -> None:
+        scene.snapshot((1, "a"), (2, "b"))
+        with on_demand(scene.spark) as spark:
+            relation = scene.writer.at(spark, scene.stage, scene.writer.version(scene.stage))
+            rows = spark.sql(f"SELECT id, word FROM {relation} ORDER BY id").collect()
+        assert [tuple(row) for row in rows] == [(1, "a"), (2, "b")]
 
     def test_changes_are_upserts_and_deletes_and_can_be_repeated(self, scene: Scene) -> None:
         scene.snapshot((1, "a"), (2, "b"), (3, "c"))

@@ -234,7 +234,7 @@ def test_the_page_is_served_under_airflow_s_own_sign_in(shop: Shop) -> None:
         page = browser.get("/cdc/")
         assert page.status_code == 200
         assert re.search(r'badge green">HEALTHY', page.text), page.text
-        assert 'badge green">MATCH' in page.text
+        assert 'recovery: <strong class="match">MATCH</strong>' in page.text
         runs = browser.get(f"/cdc/pipelines/{PIPELINE}").text
         report = re.findall(rf"/cdc/pipelines/{PIPELINE}/runs/[^\"]+", runs)
         shown = browser.get(report[0])

@@ -40,6 +40,7 @@ from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
+from tests.on_demand import on_demand
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,7 +121,8 @@ class FollowedDatabase:
     def apply(self, run_id: str) -> dict[str, Any]:
         """Apply all that the source has committed so far."""
         self.wait_read()
-        applied: dict[str, Any] = apply_changes(replace(self.base, run_id=run_id), self.spark)["tables"]
+        with on_demand(self.spark) as spark:
+            applied: dict[str, Any] = apply_changes(replace(self.base, run_id=run_id), spark)["tables"]
         return applied
 
     def heads(self) -> list[int | None]:
@@ -143,10 +145,12 @@ class FollowedDatabase:
         open_recovery(run, Decision.from_json(decision))
         connector_steps.stop(run)
         watermark.fence_and_watermark(run)
-        recover(run, self.spark)
+        with on_demand(self.spark) as spark:
+            recover(run, spark)
         reset_offset.reset_offset(run)
         connector_steps.resume(run)
-        compared = verify(run, self.spark)
+        with on_demand(self.spark) as spark:
+            compared = verify(run, spark)
         self.publishing(run)
         close(run)
         return {"decision": decision, "verify": compared}
