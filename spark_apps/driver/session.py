@@ -112,6 +112,12 @@ def begin(spark: SparkSession) -> None:
         spark.begin()
 
 
+def made(spark: SparkSession) -> SparkSession:
+    """The same session, made now if it is on demand: for what looks for the session of this process."""
+    spark.conf  # noqa: B018 - makes it
+    return spark
+
+
 def build_session(
     app_name: str, sink: Sink, jars: Sequence[str] = (), extra: Mapping[str, str] | None = None
 ) -> SparkSession:

@@ -12,6 +12,7 @@ from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.sinks.hudi.client import HudiSink
 from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE, HudiEndpoint
 from airflow_cdc.sinks.hudi.settings import HudiSettings
@@ -19,10 +20,12 @@ from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.adapters.hudi import HudiWriter
+from airflow_cdc.spark_apps.publish import publish_by_spark
 from airflow_cdc.spark_apps.types import sink_type
 from tests.integration.mariadb import recovered
 from tests.integration.mariadb.recovered import connector_config
 from tests.integration.recovering import FollowedDatabase, SinkParts
+from tests.on_demand import on_demand
 
 
 @dataclass(slots=True)
@@ -34,7 +37,13 @@ class IntoHudi(FollowedDatabase):
     def __post_init__(self) -> None:
         server, name = self.server, self.database
         source = MySqlSource(MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password))
+        self.publishing = self.publish_by_spark
         self.set_up(source, MySqlSettings("mysql", "m", tuple(f"{name}.{t}" for t in self.tables)), MySqlCodec())
+
+    def publish_by_spark(self, run: Run) -> Facts:
+        """As the operator does it: by a driver."""
+        with on_demand(self.spark) as spark:
+            return publish_by_spark(run, spark)
 
     def sink_parts(self) -> SinkParts:
         """See FollowedDatabase: the control document is in SQL."""

@@ -44,6 +44,7 @@ from stack.flink import FlinkCluster
 from stack.mysql import MySqlServer, User
 from tests.integration.flink.support import QUICK
 from tests.integration.recovering import SECONDS, meanwhile
+from tests.on_demand import on_demand
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -242,10 +243,12 @@ class Followed:
         open_recovery(run, Decision.from_json(decision))
         connector_steps.stop(run)
         watermark.fence_and_watermark(run)
-        recover(run, self.spark)
+        with on_demand(self.spark) as spark:
+            recover(run, spark)
         reset_offset.reset_offset(run)
         connector_steps.resume(run)
-        compared = verify(run, self.spark)
+        with on_demand(self.spark) as spark:
+            compared = verify(run, spark)
         publish(run)
         close(run)
         return {"decision": decision, "verify": compared}
@@ -267,7 +270,8 @@ class Followed:
     def compare(self, run_id: str) -> dict[str, Any]:
         """What the tasks `compare` and `verdict` do."""
         run = replace(self.base, run_id=run_id, options=RunOptions(dry_run=True))
-        repair(run, self.spark)
+        with on_demand(self.spark) as spark:
+            repair(run, spark)
         return conclude(run)
 
     def lines(self, table: str) -> list[str]:
