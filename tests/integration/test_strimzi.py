@@ -6,12 +6,12 @@ changed there by REST.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from airflow_cdc.connectors.debezium import strimzi
@@ -35,6 +35,7 @@ class Operator:
     """What Strimzi's operator does with the resource."""
 
     connect: KafkaConnect
+    url: str
     name: str
     works: bool = True
 
@@ -49,7 +50,8 @@ class Operator:
         if stopped and spec.get("state", "running") == "running":
             self.connect.resume(self.name)
         if not stopped and spec.get("state") == "stopped":
-            threading.Thread(target=self.connect.stop, args=(self.name,)).start()
+            # asked alone: whoever waits for STOPPED here may wait until the connector is gone, if it is resumed at once
+            httpx.put(f"{self.url}/connectors/{self.name}/stop", timeout=60).raise_for_status()
 
 
 @dataclass
@@ -82,7 +84,7 @@ def scene(  # noqa: PLR0917
     }
     config = connector_config(mysql, name, kafka, settings)
     plain.create(name, config)
-    operator = Operator(plain, name)
+    operator = Operator(plain, connect, name)
     kept = resource(name, {key: value for key, value in config.items() if key not in OF_SPEC})
     api = KubernetesApi(kept, operator.reconcile)
     with cluster(api, tmp_path) as (_, kubeconfig):
