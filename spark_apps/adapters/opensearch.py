@@ -21,6 +21,7 @@ from airflow_cdc.spark_apps.adapters.opensearch_documents import KEEP_ALIVE, Doc
 from airflow_cdc.spark_apps.adapters.opensearch_fit import fitted
 from airflow_cdc.spark_apps.adapters.opensearch_values import restored, stored, stored_type
 from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.driver.session import made
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -87,8 +88,7 @@ class OpenSearchWriter:
 
     def _frame(self, spark: SparkSession, record: Record, view: str = "") -> DataFrame:
         """The rows of a view; without one, as they are when they are read."""
-        # before a type is parsed: pyspark does that in the process's session, which one on demand makes only here
-        slices = min(MOST_SLICES, spark.sparkContext.defaultParallelism)
+        slices = min(MOST_SLICES, made(spark).sparkContext.defaultParallelism)
         kinds = [(name, DataType.fromDDL(kind)) for name, kind in record.columns]
         fields = tuple((name, stored_type(kind)) for name, kind in kinds)
         read = DocumentReader(self._sink.endpoint, record.readable, view, fields, slices)

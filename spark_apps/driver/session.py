@@ -113,7 +113,10 @@ def begin(spark: SparkSession) -> None:
 
 
 def made(spark: SparkSession) -> SparkSession:
-    """The same session, made now if it is on demand: for what looks for the session of this process."""
+    """The same session; one on demand is made first.
+
+    Before pyspark's own functions and its parser of types are called: they ask the process for a session, and raise without one.
+    """
     spark.conf  # noqa: B018 - makes it
     return spark
 

@@ -35,7 +35,6 @@ class Operator:
     """What Strimzi's operator does with the resource."""
 
     connect: KafkaConnect
-    url: str
     name: str
     works: bool = True
 
@@ -51,7 +50,7 @@ class Operator:
             self.connect.resume(self.name)
         if not stopped and spec.get("state") == "stopped":
             # asked alone: whoever waits for STOPPED here may wait until the connector is gone, if it is resumed at once
-            httpx.put(f"{self.url}/connectors/{self.name}/stop", timeout=60).raise_for_status()
+            httpx.put(f"{self.connect.endpoint.url}/connectors/{self.name}/stop", timeout=60).raise_for_status()
 
 
 @dataclass
@@ -84,7 +83,7 @@ def scene(  # noqa: PLR0917
     }
     config = connector_config(mysql, name, kafka, settings)
     plain.create(name, config)
-    operator = Operator(plain, connect, name)
+    operator = Operator(plain, name)
     kept = resource(name, {key: value for key, value in config.items() if key not in OF_SPEC})
     api = KubernetesApi(kept, operator.reconcile)
     with cluster(api, tmp_path) as (_, kubeconfig):
