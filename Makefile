@@ -23,14 +23,21 @@ jars: setup ## fetch the real servers and jars into the cache (by checksum; offl
 demo: setup ## the main job on real servers from nothing (KEEP=1 leaves it running, ROWS=200000, SOURCE=mariadb|postgres)
 	$(BIN)/python -m demo $(if $(ROWS),--rows $(ROWS)) $(if $(SOURCE),--source $(SOURCE)) $(if $(KEEP),--keep)
 
-lint: setup ## ruff, mypy --strict, import contracts
+lint: setup ## ruff, mypy --strict, import contracts, the word list of docs/project/style.md
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m stack.prose check
 
-check: lint ## what to run while working: lint, types and the unit tests in parallel (under two minutes)
-	$(BIN)/pytest tests/unit -n auto -m "not slow"
+prose: setup ## count the sentences of each user page: length, passive, "you"
+	@$(BIN)/python -m stack.prose
+
+check: setup ## what to run between two edits: lint and types, beside the unit tests nearest to what you changed
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint near
+
+near: setup ## the unit tests nearest to what you changed (a minute of processor time at most)
+	@$(BIN)/python -m tests.times near
 
 unit: setup ## fast tests, no servers, in parallel
 	$(BIN)/pytest tests/unit tests/contract -n auto
@@ -41,11 +48,8 @@ SUITES = $(shell grep -rlE 'from airflow_cdc\.testing|from tests\.contract\.cont
 contract: setup ## the contract suites, each kind on its own real server (SYSTEM=mysql: those of one kind)
 	$(BIN)/pytest $(SUITES) -m '' $(if $(SYSTEM),-k $(SYSTEM))
 
-# two files at a time, each with servers and a Spark session of its own; the longest files come first in the list
-BY_FILE = -n 2 --dist loadfile --no-loadscope-reorder
-
-integration: setup ## tests on the real servers, two files at a time
-	$(BIN)/pytest tests/integration $(BY_FILE)
+integration: setup ## tests on the real servers, as many files at a time as memory allows (three for two cores)
+	$(BIN)/pytest tests/integration -n $$($(BIN)/python -m tests.times workers) --dist loadfile
 
 spark-cluster: setup ## the applications on a Spark cluster of processes, whose executors are killed
 	$(BIN)/pytest tests/spark_cluster
@@ -74,7 +78,7 @@ pictures: setup ## the pictures of the page in docs/images, each state, in a rea
 faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=postgres, or canal: 12 cells, build/faults-SOURCE.json)
 	$(BIN)/python -m tests.faults $(if $(SOURCE),--source $(SOURCE))
 
-faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink|canal)
+faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink|canal|unfollowed)
 	$(BIN)/python -m tests.faults_diagnosis $(CASES) $(if $(SOURCE),--source $(SOURCE)) $(if $(CONNECTOR),--connector $(CONNECTOR))
 
 adversary: setup ## random schemas, DML, DDL, gaps and steps through a real pipeline, every row compared (SEED=1 SEEDS=200 TOGETHER=10 MINUTES=30 WITHOUT=ddl,json)
@@ -89,14 +93,17 @@ catalogs: setup ## a recovery into each kind of catalog, every row compared → 
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 
-test: lint docs ## everything that .ci/run runs
-	$(BIN)/pytest tests/unit tests/contract -n auto -m 'not slow'
-	$(BIN)/pytest tests/faults tests/integration -m 'not slow' $(BY_FILE) --durations=30
-	$(BIN)/pytest tests/adversary -m 'not slow'  # apart: a process has one Spark session, and the one above has another lake
-	$(BIN)/pytest tests/spark_cluster  # apart, too: its session is on a cluster
+test: setup $(VENV)/.docs ## everything that .ci/run runs (tests/times/parts.py names its parts) → build/test-times.json
+	$(BIN)/python -m tests.times run
+
+test-times: ## what the last `make test` took: by part, by file, and by what was waited for
+	@$(BIN)/python -m tests.times
 
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
+
+reach: setup ## what of public connector configurations is diagnosed and whose rows are followed (FILE= names others) → build/reach.json
+	$(BIN)/python -m tests.reach
 
 bench: setup ## how long the commands, the DAG parse and the page take, how late an alarm is, what a record costs to decode, what a batch costs to apply, what expectations cost, what a table of 2,000 costs (TABLES=20,200), what a driver holds (EVENTS=20000,200000), what large tables cost (ROWS=200000 WIDE=20000), what a recovery costs its source, what a cluster makes of a large table, what a small pipeline costs, what a whole recovery takes against Debezium's own (WHOLE=200000); some with ONLY=large,whole, the rest of a run that was broken off with RESUME=1 → build/bench/*.json
 	$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(EVENTS),--events $(EVENTS)) $(if $(TABLES),--tables $(TABLES)) $(if $(ROWS),--rows $(ROWS)) $(if $(WIDE),--wide $(WIDE)) $(if $(WHOLE),--whole $(WHOLE))
@@ -104,13 +111,20 @@ bench: setup ## how long the commands, the DAG parse and the page take, how late
 bench-hudi: setup ## what readers of a Hudi table see while it is published, what kills leave, who wins a contest → build/bench/hudi_publish.json
 	$(BIN)/python -m tests.bench.hudi_publish
 
-docs: setup ## build the documentation into build/site; a warning is an error
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+docs: $(VENV)/.docs ## build the documentation into build/site; a warning is an error
 	$(BIN)/mkdocs build --strict --clean
+
+# before a run, not in it: what is installed is gone for a moment
+$(VENV)/.docs: $(VENV)/.ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
 
 reference: setup ## write the configuration reference and the schema of pipelines.yaml from the code
 	$(BIN)/python -m airflow_cdc.config.reference > docs/reference/configuration.md
 	$(BIN)/python -m airflow_cdc.config.schema > docs/reference/pipelines.schema.json
+
+pages: setup ## write the parts of README and documentation that are made from files and from the code
+	$(BIN)/python -m stack.pages
 
 supported: setup ## write the page of supported versions from what runs left in docs/evidence
 	$(BIN)/python -m stack.supported > docs/supported-versions.md

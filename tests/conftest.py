@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.times import order, plugin
 
 # how long one example takes says how busy the machine is, and nothing about the code
 settings.register_profile("no deadline", deadline=None)
@@ -18,16 +21,23 @@ MARKS = frozenset({"slow", "minutes"})
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A socket that is left open is an error where no server is used.
+    """Measure the run if it is to be measured. A socket that is left open is an error where no server is used.
 
     With real servers it is not: pyspark and kafka-python leave sockets to the collector, and proxies that cut a connection in
     the middle leave one on purpose; which test that falls on is chance.
     """
+    plugin.register(config)
     here = Path(__file__).parent
     asked = [Path(str(word).partition("::")[0]).resolve() for word in config.args]
     if not all(any(here / name in (path, *path.parents) for name in FAST) for path in asked):
         for kind in ("ResourceWarning", "pytest.PytestUnraisableExceptionWarning"):
             config.addinivalue_line("filterwarnings", f"ignore::{kind}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> order.ByRoom | None:
+    """Where whole files go to workers, those that share a server go to one."""
+    return order.ByRoom(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
