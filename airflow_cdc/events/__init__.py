@@ -1,0 +1,1 @@
+"""Change events as values: bytes → Connect values (wire/) → changes (a connector's frame) → logical values (its table of values)."""

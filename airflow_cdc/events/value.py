@@ -1,0 +1,114 @@
+"""One column's values in events: which type of Kafka Connect carries them, and what they mean.
+
+Every format (JSON, Avro, Protobuf) writes the same Connect value in its own way. So a format knows Wire alone, a source
+knows Value alone, and they add up instead of multiplying: a DECIMAL that is sent precisely is one row of a table of
+values, which JSON writes in base64 and Avro as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+from typing import Any, Final, Protocol
+
+from airflow_cdc.core.table import Column, Table
+
+
+class Wire(StrEnum):
+    """A type of Kafka Connect, and the Python value that a wiring reads it as.
+
+    DECIMAL is Connect's own logical type (org.apache.kafka.connect.data.Decimal), whose bytes every wiring reads as a
+    decimal.Decimal of the column's scale. What Debezium puts into strings, structs and numbers of its own (a time in
+    microseconds, a geometry) is STRING, STRUCT or INT here: its meaning is the Value's.
+    """
+
+    INT = "int"  # int; 8 to 64 bits
+    FLOAT32 = "float32"  # float
+    FLOAT64 = "float64"  # float
+    BOOLEAN = "boolean"  # bool
+    STRING = "string"  # str
+    BYTES = "bytes"  # bytes
+    DECIMAL = "decimal"  # decimal.Decimal
+    STRUCT = "struct"  # a tuple of the fields' values, in the order of the Shape
+    ARRAY = "array"  # a list
+    MAP = "map"  # a dict
+
+
+class Wrong(Enum):
+    """What a wiring puts in the place of a value that is not of the type asked for.
+
+    The rest of its row can be read, and the dead letter names each such column.
+    """
+
+    WRONG = "wrong"
+
+
+WRONG: Final = Wrong.WRONG
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a wiring is asked to read: a type, and of a struct its fields, in the order in which they are wanted.
+
+    Every value may be None (NULL, or not in the record at all) and, within a struct, WRONG.
+
+    Attributes:
+        parts: a STRUCT's fields by name.
+        of: the type of an ARRAY's elements, or a MAP's values.
+        scale: of a DECIMAL.
+        whole: whether a field that is not in `parts` is an error: Unreadable, with `unknown`. Otherwise it is skipped.
+    """
+
+    wire: Wire
+    parts: tuple[tuple[str, Shape], ...] = ()
+    of: Shape | None = None
+    scale: int = 0
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """How a column's values are carried.
+
+    Attributes:
+        shape: what a wiring reads.
+        read: Connect value (never None or WRONG) → logical value in Arrow's terms: an instant is microseconds since 1970, a date
+            days, a geometry {"srid": …, "wkb": …}. None for a value that means NULL. Raises Unreadable, or another ValueError
+            or ArithmeticError.
+        write: the inverse; None: the encoder refuses the column by name.
+        doubt: why a value may not be readable although it is well formed, as a dead letter says it; "" if only a
+            malformed one can be.
+    """
+
+    shape: Shape
+    read: Callable[[Any], Any]
+    write: Callable[[Any], Any] | None = None
+    doubt: str = ""
+
+
+class Values(Protocol):
+    """The values of one kind of source under a connector's settings. Frozen, picklable."""
+
+    @property
+    def way_out(self) -> str:
+        """What a person can do about a column whose values are doubted in more rows than can be read again."""
+        ...
+
+    def check_table(self, table: Table) -> None:
+        """Raise SchemaError for a table whose rows these events do not carry exactly."""
+        ...
+
+    def value(self, column: Column) -> Value:
+        """How the column is carried. SchemaError if the connector's modes lose something of it."""
+        ...
+
+
+def row_shape(table: Table, values: Values) -> Shape:
+    """The shape of an image of a row: every mirrored column, and no other field."""
+    return Shape(Wire.STRUCT, tuple((one.name, values.value(one).shape) for one in table.mirrored), whole=True)
+
+
+def key_shape(table: Table, values: Values) -> Shape:
+    """The shape of a record's key. A router may put a field of its own beside the columns."""
+    return Shape(Wire.STRUCT, tuple((one.name, values.value(one).shape) for one in table.key_columns))
