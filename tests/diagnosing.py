@@ -7,17 +7,17 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.error_texts import Explanation
-from airflow_cdc.core.error_texts import explain as explanation_of
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.pipeline import Pipeline, Policy
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.problem import AnyCase
 from airflow_cdc.decisions.diagnosis import diagnose as diagnosing
-from airflow_cdc.decisions.diagnosis import strategy
+from airflow_cdc.decisions.diagnosis import pasted, strategy
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.pasted import Finding
 from airflow_cdc.decisions.diagnosis.strategy import Plan
-from airflow_cdc.kinds import all_texts, reads_of, rules_for
+from airflow_cdc.kinds import all_texts, reads_of, rules_for, voices
 
 SERVER_KEY = {"server": "shop"}
 
@@ -43,8 +43,13 @@ def seems_stuck(seen: Observation) -> bool:
 
 
 def explain(text: str) -> Explanation:
-    """By the texts of every system."""
-    return explanation_of(all_texts(), text)
+    """The failure that leads, by the texts of every system."""
+    return finding(text).leads
+
+
+def finding(text: str) -> Finding:
+    """All that a pasted text says, by the texts of every system."""
+    return pasted.explain(all_texts(), voices(), text)
 
 
 def stored(value: Mapping[str, Any] | None, pipeline: Pipeline) -> StoredOffset | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -16,6 +18,11 @@ from airflow_cdc.core.settings import Form, read_text
 _RUNS: Final = 0
 _DOES_NOT_RUN: Final = 3  # of a service that is not running (LSB, systemctl is-active)
 _SHOWN: Final = 500
+# of a command's output; a secret in it becomes three characters
+_READ: Final = 16 * _SHOWN
+# The worker's other variables hold Airflow's key, its database and its connections, which a server and its log have no use for.
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "TZ")
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(=.*)?", re.DOTALL)
 
 
 def _command(written: object) -> str:
@@ -30,10 +37,29 @@ def _command(written: object) -> str:
 COMMAND: Final = Form("command", _command)
 
 
+def _variable(written: object) -> str:
+    text = read_text(written)
+    if not _NAME.fullmatch(text):
+        raise ConfigError("is no variable of the environment", todo="Write NAME, or NAME=value.")
+    return text
+
+
+VARIABLE: Final = Form("variable", _variable)
+
+
+def environment(names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:
+    """What commands are given of this process's environment `own`: a few variables, and those named, or set, in `names`."""
+    pairs = (name.partition("=") for name in names)
+    named = {name: value if equals else own.get(name) for name, equals, value in pairs}
+    given = {**{name: own.get(name) for name in _PASSED_ON}, **named}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 class Commanded(Protocol):
     """The endpoint of a server that is controlled by commands, as lists of words.
 
-    `timeout`: how long `status` may take, in seconds.
+    `environment`: names of variables that the commands get beside the usual ones, or NAME=value. `timeout`: how long `status`
+    may take, in seconds.
     """
 
     @property
@@ -44,6 +70,8 @@ class Commanded(Protocol):
     def stop(self) -> Sequence[str]: ...
     @property
     def status(self) -> Sequence[str]: ...
+    @property
+    def environment(self) -> Sequence[str]: ...
     @property
     def timeout(self) -> float: ...
 
@@ -89,17 +117,18 @@ class Commands:
                     stderr=subprocess.STDOUT,
                     timeout=timeout,
                     check=False,
+                    env=environment(self.endpoint.environment, os.environ),
                     start_new_session=True,  # a server that was started outlives the task
                 )
             except subprocess.TimeoutExpired:
                 raise self._failed(word, f"did not end within {timeout:g} s", "") from None
             except OSError as error:
                 raise self._failed(word, f"cannot be run: {error.strerror}", "") from None
-            out.seek(0)
+            out.seek(max(0, out.seek(0, os.SEEK_END) - _READ))
             return done.returncode, out.read().decode(errors="replace")
 
     def _failed(self, word: str, what: str, output: str) -> ConnectorError:
-        tail = mask_text(output.strip()[-_SHOWN:])
+        tail = mask_text(output.strip())[-_SHOWN:]
         return ConnectorError(
             f"the command connector.{word} {what}{': ' + tail if tail else ''}",
             where=self.endpoint.where,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from airflow_cdc.core.capture import CaptureSettings, Defaults, Look, NullFault, TableDefinitions, Topics
+from airflow_cdc.core.capture import CaptureSettings, Defaults, Look, Newest, NullFault, TableDefinitions, Topics
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.table import Table
 
@@ -38,6 +39,16 @@ class PlainRules:
     ) -> NullFault | None:
         """None: see may_replace_nulls."""
         return None
+
+    def written(
+        self,
+        config: Mapping[str, str],  # noqa: ARG002
+        subject: str,  # noqa: ARG002
+        tables: Sequence[str],  # noqa: ARG002
+        newest: Callable[[Sequence[str]], Newest],  # noqa: ARG002
+    ) -> Sequence[Check]:
+        """None: its own settings say how it writes."""
+        return ()
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:  # noqa: ARG002
         """None: whether a column is carried does not depend on its values."""

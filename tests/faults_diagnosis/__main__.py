@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ from tests.faults_diagnosis import (
     cases_postgres,
     cases_sink,
     cases_source,
+    cases_unfollowed,
     flink,
     postgres,
+    unfollowed,
 )
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import Subject
@@ -56,9 +58,9 @@ def main(words: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--connector",
-        choices=("debezium", "flink", "canal"),
+        choices=("debezium", "flink", "canal", "unfollowed"),
         default="debezium",
-        help="whose faults; flink, canal: of MySQL 8.0 alone",
+        help="whose faults; flink, canal: of MySQL 8.0 alone; unfollowed: Debezium whose events nobody here follows",
     )
     arguments = parser.parse_args(words)
     suite = SUITES.get((arguments.source, arguments.connector))
@@ -90,6 +92,8 @@ SUITES = {
     ("mysql", "debezium"): Suite(existing, lambda folder, _servers: started(folder)),
     ("postgres", "debezium"): Suite(lambda: cases_postgres.CASES, postgres.started),
     ("mysql", "flink"): Suite(lambda: cases_flink.CASES, lambda folder, _servers: flink.started(folder), True),
+    ("mysql", "unfollowed"): Suite(lambda: cases_unfollowed.MYSQL_CASES, unfollowed.started, True),
+    ("postgres", "unfollowed"): Suite(lambda: cases_unfollowed.POSTGRES_CASES, unfollowed.started),
     ("mysql", "canal"): Suite(lambda: cases_canal.CASES, canal.started, True),
 }
 
@@ -126,6 +130,10 @@ def one(world: World, helpers: tuple[Helper, Helper], case: Case, name: str) -> 
         heads = subject.heads()
         row.update(told(diagnoser.ask(name)))
         row["touched"] = subject.heads() != heads  # a diagnosis reads
+        if case.others is not None:
+            row["others"] = []
+            for one in case.others(subject, diagnoser):
+                row["others"].append(asdict(one))
         row["connector_says"] = subject.says() if case.asked else "not asked: it would run, and skip rows"
         row.update(after_recovery(subject, recoverer, str(row["plan"]), case.asked_for(subject)))
     except Exception as error:  # one fault that could not be made must not hide the others
@@ -136,9 +144,10 @@ def one(world: World, helpers: tuple[Helper, Helper], case: Case, name: str) -> 
 
 
 def right(row: dict[str, Any]) -> bool:
-    """The code that was expected, nothing touched by looking, and a recovery that leaves both sides equal."""
+    """The code that was expected, nothing touched by looking, what else was asked, and a recovery that leaves both sides equal."""
     recovered = row["verdict"] in (MATCH, NOT_APPLIED) or row["plan"] == REFUSED
-    return row["given"] == row["expected"] and row.get("touched") is False and recovered
+    others = all(one["right"] for one in row.get("others", [])) and "error" not in row
+    return row["given"] == row["expected"] and row.get("touched") is False and recovered and others
 
 
 def clean_up(case: Case, subject: Subject) -> None:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tests.faults_diagnosis.subject import Subject
 from tests.faults_diagnosis.world import World
+
+if TYPE_CHECKING:
+    from tests.faults_diagnosis.world import Helper
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one of the other commands answered after the diagnosis, and whether that is right."""
+
+    what: str
+    right: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +30,7 @@ class Case:
     `config` and `keyless` go to the subject, which `pipeline` makes. `beside` names further servers. `not_on_mariadb`
     says why the fault does not exist there; "" if it does. `asked` False: the connector is not started again to hear what
     it says, as it would run on over the fault. `put_right`: what a person does when the recovery stops and asks for it; `put_right_on_mariadb`: where only MariaDB's asks.
+    `others`: what further commands answer after the diagnosis, asked in the process that diagnoses.
     """
 
     name: str
@@ -35,6 +49,7 @@ class Case:
     put_right: Callable[[Subject], None] | None = None
     put_right_on_mariadb: Callable[[Subject], None] | None = None
     pipeline: Callable[[World, str, str, bool, dict[str, str]], Subject] = Subject
+    others: Callable[[Subject, Helper], Iterable[Answer]] | None = None
 
     def asked_for(self, subject: Subject) -> Callable[[Subject], None] | None:
         """What a person does when the recovery of this subject stops and asks for it; None where it does not stop."""

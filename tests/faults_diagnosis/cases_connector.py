@@ -231,6 +231,18 @@ CASES = (
         },
     ),
     Case(
+        "deletes_dropped",
+        "delete.tombstone.handling.mode=drop",
+        "DELETES_DROPPED",
+        "gtid",
+        lambda _s: None,
+        config={
+            "transforms": "unwrap",
+            "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+            "transforms.unwrap.delete.tombstone.handling.mode": "drop",
+        },
+    ),
+    Case(
         "null_default",
         "NULL arrives as the column's default",
         "CONNECTOR_MISCONFIGURED",

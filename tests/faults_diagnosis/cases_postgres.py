@@ -225,21 +225,6 @@ def publication_made(subject: PostgresSubject) -> None:
     subject.sql(f"CREATE PUBLICATION {subject.name} FOR TABLE {tables}")
 
 
-def publication_made_by_it(subject: PostgresSubject) -> None:
-    """The connector may make its publication anew, and does so: at its start, and without a word."""
-    name = subject.name
-    subject.sql(
-        f"GRANT CREATE ON DATABASE {name} TO debezium",
-        f"ALTER SCHEMA {name} OWNER TO debezium",
-        *(f"ALTER TABLE {name}.{table} OWNER TO debezium" for table in TABLES),
-    )
-    subject.stop()
-    subject.sql(f"DROP PUBLICATION {name}")
-    subject.resume()
-    made = f"SELECT 1 FROM pg_publication WHERE pubname = '{name}'"
-    subject.wait(lambda: subject.sql(made), "the connector has made its publication")
-
-
 def table_published(subject: PostgresSubject) -> None:
     subject.sql(f"ALTER PUBLICATION {subject.name} ADD TABLE {subject.name}.orders")
 
@@ -366,7 +351,6 @@ CASES: tuple[Case, ...] = (
     _case("offset_old", "an offset from before the slot", "LSN_BEHIND_RESTART", offset_of_long_ago),
     _case("offset_ahead", "an offset beyond the end of the log", "LSN_AHEAD", offset_ahead),
     _case("trusts_offset", "offset.mismatch.strategy=trust_offset", "CONNECTOR_MISCONFIGURED", _nothing, config={"offset.mismatch.strategy": "trust_offset"}),
-    _case("remakes_publication", "publication.autocreate.mode=filtered", "CONNECTOR_MISCONFIGURED", publication_made_by_it, config={"publication.autocreate.mode": "filtered"}),
     _case("drops_slot", "slot.drop.on.stop=true", "CONNECTOR_MISCONFIGURED", _nothing, config={"slot.drop.on.stop": "true"}),
     _case("publication_dropped", "the publication was dropped", "PUBLICATION_MISSING", publication_dropped, put_right=publication_made),
     _case("publication_dropped_15", "the publication was dropped", "PUBLICATION_MISSING", publication_dropped, put_right=publication_made, server="pg15"),

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from airflow_cdc.control.control import REFUSED
+from airflow_cdc.core.report import Verdict
+from airflow_cdc.flows.run import now_iso
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import CHECK, RunSummary
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.subject import TABLES, Subject
 
@@ -94,6 +99,13 @@ def stopped_by_ddl(subject: Subject) -> None:
     subject.control.ledger_set(REFUSED, table, why)
 
 
+def rows_differ(subject: Subject) -> None:
+    """A check found rows of a table that differ; the next that compares it finds them equal."""
+    found = RunSummary("night", "night", CHECK, "SINK_DIFFERS", "none", Verdict.MISMATCH, now_iso(), 1.0)
+    reports = ReportStore(str(subject.world.folder / "reports"))
+    reports.keep_run(subject.name, replace(found, differs=(f"{subject.name}.{TABLES[0]}",)))
+
+
 def apply_paused(subject: Subject) -> None:
     """Nobody applies for longer than the policy allows."""
     subject.world.register(
@@ -153,5 +165,6 @@ CASES = (
     Case("died_half_way", "a recovery died half way", "RECOVERY_OPEN", "gtid", died_half_way),
     Case("stamp_gone", "the sink lost its stamp", "STAMP_LOST", "gtid", stamp_gone),
     Case("stopped_by_ddl", "apply stopped a table because of DDL", "TABLE_NEEDS_REREAD", "gtid", stopped_by_ddl),
+    Case("rows_differ", "a check found rows that differ", "SINK_DIFFERS", "gtid", rows_differ),
     Case("table_gone", "a declared table has no sink yet", "TABLE_ADDED", "gtid", table_gone),
 )

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 
-from airflow_cdc.decisions.compare.leaves import IntegerLeaves
-from airflow_cdc.decisions.compare.nightly import Checked
-from airflow_cdc.flows.run import now_iso
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from stack.process import end
@@ -162,27 +160,13 @@ def database_ignored(subject: Subject) -> None:
 
 
 def rolled_back(subject: Subject) -> None:
-    """A table is checked; then an XA transaction writes into it, whose rows are sent at PREPARE, and is rolled back.
+    """A table is compared; then an XA transaction writes into it, whose rows are sent at PREPARE, and is rolled back.
 
     The row is written again, so that the suite's last comparison finds both sides equal: what the night does about a ghost
     is tested beside the night.
     """
-    table, end = f"{subject.name}.{TABLES[0]}", subject.stamp().offsets[subject.topic()]
-    checked = Checked(
-        IntegerLeaves("id", 100),
-        0,
-        0,
-        3,
-        {},
-        end.topic_id,
-        end.to_json()["partitions"],
-        "",
-        "MATCH",
-        now_iso(),
-        "night",
-        subject.source.xa(),
-    )
-    subject.control.check_done("night", table, checked.to_json(), {"verdict": "MATCH"})
+    table = f"{subject.name}.{TABLES[0]}"
+    subject.control.compared(subject.source.xa(), {table: Verdict.MATCH})
     subject.sql("XA START 'x'", f"INSERT INTO {table} VALUES (90, 'ghost')", "XA END 'x'", "XA PREPARE 'x'")
     subject.sql("XA ROLLBACK 'x'", f"INSERT INTO {table} VALUES (90, 'written after all')")
     subject.write(91, 1)

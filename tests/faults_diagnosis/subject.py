@@ -101,7 +101,7 @@ class Subject:
         """Rows of both tables, one transaction each."""
         for n in range(first, first + count):
             for table in TABLES:
-                self.sql(f"INSERT INTO {self.name}.{table} VALUES ({n}, 'row {n}')")
+                self.sql(f"INSERT INTO {self.name}.{table} (id, v) VALUES ({n}, 'row {n}')")
 
     def write_on(self) -> None:
         """Rows after a recovery, for whatever columns the tables have by now."""

@@ -20,4 +20,5 @@ KIND = ConnectorKind(
     },
     through=("kafka", "rabbitmq"),
     config_rules=Lazy(".config_rules:RULES", __name__),
+    voice=Lazy(".error_texts:VOICE", __name__),
 )

@@ -9,7 +9,8 @@ from typing import Final
 
 from airflow_cdc.connectors.canal.properties import DESTINATION
 from airflow_cdc.connectors.canal.values import TIME_ZONE, CanalValues
-from airflow_cdc.core.errors import ConfigError, SchemaError
+from airflow_cdc.connectors.patterns import SlowPatternError, fits
+from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
 AUTO_RESET: Final = "canal.auto.reset.latest.pos.mode"
@@ -28,7 +29,7 @@ _LEAVES_OUT: Final = {
     "canal.instance.filter.dml.insert": "inserts are left out",
     "canal.instance.filter.dml.update": "updates are left out",
     "canal.instance.filter.dml.delete": "deletes are left out",
-    "canal.instance.filter.table.error": "tables whose definition cannot be read are left out in silence",
+    "canal.instance.filter.table.error": "tables whose definition cannot be read are silently left out",
 }
 FLAT: Final = "canal.mq.flatMessage"
 SERVER_MODE: Final = "canal.serverMode"
@@ -49,7 +50,7 @@ class CanalCapture:
 
     `reads` and `passes_over` are the regular expressions over `schema.table`, with commas between them. `undecoded`:
     settings with which rows cannot be taken from its events, each with the reason; () if they can. `protobuf`: they are
-    not flat JSON.
+    not flat JSON. `unnamed`: why the topic of its events can't be named; "" if it can.
     """
 
     prefix: str
@@ -64,10 +65,15 @@ class CanalCapture:
     years_adjusted: bool = False
     keep_alive_ms: int = 0
     undecoded: Sequence[str] = ()
+    unnamed: str = ""
     protobuf: bool = False
     values: CanalValues = field(default_factory=CanalValues)
     null_becomes_default: bool = False
     truncates_seen: bool = True
+    unreadable_way_out: str = (
+        "Look at a record of the topic, and at canal.mq.flatMessage; where another writer sends to the topic, give the tables"
+        " a topic of their own, then recover the table."
+    )
     doubt_way_out: str = "Convert the column to utf8mb4 and recover the table, or take the table out of the pipeline."
 
     @property
@@ -76,48 +82,44 @@ class CanalCapture:
         return bool(self.undecoded)
 
     @property
+    def rows_refused(self) -> CdcError | None:
+        """Why no table's rows can be taken from its events; None if they can."""
+        return ConfigError("; ".join(self.undecoded), where="Canal's settings") if self.undecoded else None
+
+    @property
     def ddl_topic(self) -> str:
         """Statements are among the rows."""
         return self.topic
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> CanalCapture:
-        """Parse the settings. Raises ConfigError for one that cannot be followed."""
-        mode, topic = config.get(SERVER_MODE, "tcp"), topic_of(config)
-        if mode.lower() not in MODES:
-            todo = f"Only {' and '.join(MODES)} can be followed."
-            raise _refused(SERVER_MODE, mode, "its events go to no topic", todo)
-        if dynamic := config.get("canal.mq.dynamicTopic"):
-            raise _refused("canal.mq.dynamicTopic", dynamic, "it is not followed here", "Use canal.mq.topic alone.")
-        if not topic:
-            key = TOPIC if mode.lower() == "kafka" else QUEUE
-            raise _refused(key, topic, "its events go to no topic", "Set it.")
-        for key, why in _LEAVES_OUT.items():
-            if is_on(config, key):
-                raise _refused(key, "true", why, "Remove it.")
-        for key in _FIELDS:
-            if config.get(key):
-                raise _refused(key, config[key], "columns are left out", "Remove it.")
+        """Parse the settings. What keeps rows from being taken from the events does not keep the cursor from being read."""
+        unnamed, topic = _unnamed(config), topic_of(config)
         healing = (f"{AUTO_RESET}=true",) if is_on(config, AUTO_RESET) else ()
         regex = config.get(_REGEX) or _EVERYTHING
         return cls(
             config[DESTINATION],
-            topic,
+            "" if unnamed else topic,
             regex,
             config.get(_BLACK, ""),
             healing,
-            undecoded=tuple(_undecoded(config)),
+            undecoded=(*([unnamed] if unnamed else []), *_undecoded(config)),
+            unnamed=unnamed,
             protobuf=config.get(FLAT, "true").strip().lower() != "true",
             values=CanalValues(config.get(TIME_ZONE, "")),
         )
 
     def topic_of(self, table: str) -> str:  # noqa: ARG002
-        """All tables share one topic."""
+        """All tables share one topic. Raises ConfigError if it can't be named."""
+        if self.unnamed:
+            raise ConfigError(
+                self.unnamed, where=f"destination {self.prefix}", todo="Rows are taken from one topic alone."
+            )
         return self.topic
 
     def topics_about(self, tables: Iterable[str]) -> list[str]:
         """The one topic."""
-        return [self.topic] if list(tables) else []
+        return [self.topic_of(table) for table in list(tables)[:1]]
 
     def topics(self, tables: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         """See ports.Routing."""
@@ -136,6 +138,10 @@ class CanalCapture:
                 where=f"{_REGEX}, {_BLACK} of destination {self.prefix}",
                 todo="Correct the filter, or take the table out of the pipeline.",
             )
+
+    def carried(self, table: Table) -> Table:
+        """The table: no setting leaves a column out."""
+        return table
 
     def check_table(self, table: Table) -> None:
         """Raises ConfigError or SchemaError for a table whose rows cannot be taken from Canal's events."""
@@ -157,6 +163,8 @@ class CanalCapture:
 
 def _undecoded(config: Mapping[str, str]) -> Iterator[str]:
     """Settings with which no rows can be taken from Canal's events."""
+    yield from (f"{key}=true: {why}" for key, why in _LEAVES_OUT.items() if is_on(config, key))
+    yield from (f"{key} is {config[key]}: columns are left out" for key in _FIELDS if config.get(key))
     if not is_on(config, GTID):
         yield f"{GTID} is not true, and without it the events are not placed in the log"
     if config.get("canal.instance.tsdb.enable", "true").strip().lower() != "false":
@@ -172,6 +180,18 @@ def _undecoded(config: Mapping[str, str]) -> Iterator[str]:
         yield f"{_CHARSET} is not UTF-8"
 
 
+def _unnamed(config: Mapping[str, str]) -> str:
+    """Why the topic of Canal's events can't be named; "" if it can. A client of one's own reads in the mode `tcp`."""
+    mode = config.get(SERVER_MODE, "tcp")
+    if mode.lower() not in MODES:
+        return f"{SERVER_MODE} is {mode}: its events go to no topic of {' or '.join(MODES)}"
+    if dynamic := config.get("canal.mq.dynamicTopic"):
+        return f"canal.mq.dynamicTopic is {dynamic}: its topics are not derived here"
+    if not topic_of(config):
+        return f"{TOPIC if mode.lower() == 'kafka' else QUEUE} is not set: its events go to no topic"
+    return ""
+
+
 def topic_of(config: Mapping[str, str]) -> str:
     """The topic; with RabbitMQ the queue that Canal declares when it starts: its topic is the routing key there."""
     queued = config.get(SERVER_MODE, "").lower() == "rabbitmq"
@@ -181,9 +201,9 @@ def topic_of(config: Mapping[str, str]) -> str:
 def matches(filters: str, name: str) -> bool:
     """Whether one of Canal's comma-separated expressions describes the whole name; case does not matter to Canal."""
     try:
-        return any(re.fullmatch(one.strip(), name, re.IGNORECASE) for one in filters.split(",") if one.strip())
-    except re.error:
-        return True  # of another dialect: nothing is said of it
+        return any(fits(re.compile(one.strip(), re.IGNORECASE), name) for one in filters.split(",") if one.strip())
+    except (re.error, RecursionError, SlowPatternError):
+        return True  # of another dialect, or of one that takes for ever here: nothing is said of it
 
 
 def is_on(config: Mapping[str, str], key: str) -> bool:
@@ -203,7 +223,3 @@ def start_of(config: Mapping[str, str]) -> str:
     if config.get(START_TIME):
         return f"a position found by {START_TIME} {config[START_TIME]}"
     return "the log's end at that time: changes before it are lost"
-
-
-def _refused(key: str, value: str, why: str, todo: str) -> ConfigError:
-    return ConfigError(f"{key} is {value!r}: {why}", where="Canal's settings", todo=todo)

@@ -184,6 +184,10 @@ class CanalConnector:
         if dict(before) != dict(after):
             self._not_ours(name)
 
+    def rebuilding(self, name: str) -> Mapping[str, str]:  # noqa: ARG002
+        """None: it keeps no definitions that a start could read again."""
+        return {}
+
     def is_away(self, name: str) -> bool:  # noqa: ARG002
         """Never: see point_at."""
         return False

@@ -23,6 +23,7 @@ class CanalEndpoint:
         conf: the folder with canal.properties and DESTINATION/instance.properties.
         log: Canal's log of the destination; "": it cannot be read from here.
         start, stop, status: commands, as lists of words.
+        environment: names of variables that the commands get beside the usual ones, or NAME=value.
         time_zone: of its JVM; "": not known.
         timeout: how long ZooKeeper or `status` may take to answer, in seconds.
     """
@@ -37,11 +38,12 @@ class CanalEndpoint:
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     timeout: float = 30.0
     time_zone: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("start", "stop", "status"):
+        for name in ("start", "stop", "status", "environment"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property

@@ -73,7 +73,11 @@ def _flat_texts(value: bytes) -> Iterator[FlatText]:
         if entry.kind != _ROWS:
             raise ValueError(f"an entry of the unknown type {entry.kind}")
         change = _read("Change", entry.content)
-        yield FlatText(first, json.dumps(_flat(entry.header, change), ensure_ascii=False, separators=(",", ":")))
+        try:
+            text = json.dumps(_flat(entry.header, change), ensure_ascii=False, separators=(",", ":"))
+        except TypeError:  # protobuf gives what is not UTF-8 as bytes
+            raise ValueError("one of its texts is not UTF-8") from None
+        yield FlatText(first, text)
         first += max(1, len(change.rows))
 
 

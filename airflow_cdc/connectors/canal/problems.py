@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
-from airflow_cdc.connectors.canal.capture import AUTO_RESET, EXCHANGE, SERVER_MODE, START_FILE, TOPIC, CanalCapture
+from airflow_cdc.connectors.canal.capture import (
+    AUTO_RESET,
+    EXCHANGE,
+    MODES,
+    SERVER_MODE,
+    START_FILE,
+    TOPIC,
+    CanalCapture,
+)
 from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.error_texts import TEXTS
 from airflow_cdc.core.errors import CdcError
@@ -25,7 +34,7 @@ from airflow_cdc.transports.rabbitmq.queue import bindings_of
 _CONFIG: Final = "Canal's settings"
 _JUMPS: Final = (
     "after three refusals Canal looks for the time of its cursor less 60 s, and where the log still reaches back to that it"
-    " goes on there and says nothing"
+    " continues there and says nothing"
 )
 # MySQL gave up `show master status` with 8.4
 _WITHOUT_STATUS: Final = (8, 4)
@@ -39,9 +48,17 @@ def setting_refused(case: AnyCase) -> Evidence | None:
     if facts.capture_fault is not None:
         return evidence(case, _CONFIG, {"refused": str(facts.capture_fault)})
     mode, transport = facts.config.get(SERVER_MODE, ""), case.seen.pipeline.transport.kind
-    if mode.lower() == transport:
-        return None
+    if mode.lower() == transport or mode.lower() not in MODES:
+        return None  # in another mode no topic is filled: that is a fact about rows
     return evidence(case, _CONFIG, {SERVER_MODE: f"{mode}, and this pipeline's transport.kind is {transport}"})
+
+
+def rows_remark(case: AnyCase) -> Iterator[str]:
+    """Why no rows can be taken from Canal's events, said beside any diagnosis."""
+    facts = _facts(case)
+    error = facts.capture.rows_refused if facts is not None and facts.capture is not None else None
+    if error is not None:
+        yield f"rows: refused, because {error}"
 
 
 def unroutable(case: AnyCase) -> Evidence | None:
@@ -64,7 +81,7 @@ def resets_itself(case: AnyCase) -> Evidence | None:
     facts = _facts(case)
     if facts is None or facts.capture is None or facts.config.get(AUTO_RESET, "").strip().lower() != "true":
         return None
-    does = "true: after three refusals of the server Canal goes on at the log's end, and says nothing"
+    does = "true: after three refusals of the server Canal continues at the log's end, and says nothing"
     return {**evidence(case, _CONFIG, {AUTO_RESET: does}), **offset_evidence(case), **state_evidence(case)}
 
 
@@ -149,13 +166,13 @@ def _facts(case: AnyCase) -> CanalFacts | None:
 PROBLEMS = (
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        15,
+        84,
         "Canal has a setting with which its events cannot be followed.",
         setting_refused,
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        16,
+        88,
         "Canal is set to jump to the log's end when its position is gone: what is lost then is never reported.",
         resets_itself,
     ),
@@ -173,14 +190,14 @@ PROBLEMS = (
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        17,
+        27,
         "What Canal sends reaches no queue: it is dropped without an error, and the cursor moves on.",
         unroutable,
     ),
     *CONNECTOR_STATES,
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        67,
+        85,
         "Canal passes over a table of this pipeline, or its rows cannot be taken from what it sends.",
         tables_not_followed,
     ),
@@ -202,6 +219,7 @@ PROBLEMS = (
 
 RULES = Rules(
     PROBLEMS,
+    remarks=(rows_remark,),
     beside=(Beside(frozenset({33}), jump_evidence), Beside(frozenset({42, 43}), begins_evidence)),
     texts=TEXTS,
 )

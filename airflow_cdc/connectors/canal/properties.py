@@ -20,7 +20,12 @@ def read_config(conf: str, destination: str, where: str) -> dict[str, str]:
     config: dict[str, str] = {}
     for file in files:
         try:
-            config |= parse(file.read_text(encoding="utf-8", errors="replace"))
+            text = file.read_text(encoding="utf-8", errors="replace")
+            config |= {name: value.strip() for name, value in parse(text).items()}
+        except ValueError as error:
+            raise ConnectorError(
+                f"{file} cannot be read: {error}", where=where, todo="Correct that escape: Canal cannot read it either."
+            ) from None
         except OSError as error:
             raise ConnectorError(
                 f"{file} cannot be read: {error.strerror}",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar, cast
 from zoneinfo import ZoneInfo
 
-from airflow_cdc.connectors.commands import COMMAND
+from airflow_cdc.connectors.commands import COMMAND, VARIABLE
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
@@ -51,8 +51,13 @@ class CanalSettings(ConnectorSpec):
         form=COMMAND,
     )
     cursor: Literal["file", "zookeeper"] = key("Where Canal keeps its cursors.", default="file")
+    environment: tuple[str, ...] = key(
+        "Variables that the commands get beside PATH, HOME, LANG and TZ: names of the worker's, or NAME=value.",
+        form=VARIABLE,
+        default=(),
+    )
     log: str = key(
-        "Canal's log of the destination (`logs/<name>/<name>.log`); without it nobody sees why Canal does not go on.",
+        "Canal's log of the destination (`logs/<name>/<name>.log`); without it nobody sees why Canal does not continue.",
         default="",
     )
     time_zone: str = key(
@@ -67,4 +72,4 @@ class CanalSettings(ConnectorSpec):
         own: Any = endpoint
         files = {"destination": self.name, "cursor": self.cursor, "conf": self.conf, "log": self.log}
         commands = {word: tuple(shlex.split(getattr(self, word))) for word in ("start", "stop", "status")}
-        return cast("E", replace(own, **files, **commands, time_zone=self.time_zone))
+        return cast("E", replace(own, **files, **commands, environment=self.environment, time_zone=self.time_zone))

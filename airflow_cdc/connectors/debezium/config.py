@@ -1,33 +1,40 @@
-"""Read from a Debezium MySQL connector's configuration what decoding and routing need.
+"""What a Debezium connector's configuration says: what a diagnosis needs of it, and what rows need.
 
-Nothing is guessed: the topic of a table, the form of its key, and the decoding modes come from the connector's
-settings. Any setting whose effect on rows we cannot reproduce exactly is refused by name (INV 21), because a snapshot
-read past the connector must hold exactly the values that the connector's events would have held.
+Names, position and history are read of every connector, however its events are written. What keeps rows from being taken
+from the events is collected in `refusals` and raised where rows are read or written (INV 40). Nothing is guessed: the topic
+of a table, the form of its key, and the decoding modes come from the connector's settings.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Final
 
 from airflow_cdc.connectors.debezium import KIND
+from airflow_cdc.connectors.debezium.flattening import FLATTENS, Deletes, FlattenedForm
+from airflow_cdc.connectors.debezium.forms import SIDES, converter_todo
+from airflow_cdc.connectors.debezium.names import Named, by_todays_names, is_false, is_true, split_list, unseen_error
 from airflow_cdc.connectors.debezium.null_defaults import replaces_nulls
 from airflow_cdc.connectors.debezium.routing import (
     KeyMark,
     Route,
-    full_match,
-    is_false,
+    Transforms,
     is_listed,
-    read_routes,
+    read_transforms,
+    refusal,
     refuse,
-    split_list,
+)
+from airflow_cdc.connectors.debezium.rows import (
+    COLUMN_RULES,
+    check_columns,
+    read_values,
+    row_refusals,
+    without_left_out,
 )
 from airflow_cdc.connectors.debezium.values.carriage import EventValues
-from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
-from airflow_cdc.connectors.debezium.values.postgres import PostgresValues
-from airflow_cdc.core.errors import ConfigError, SchemaError
+from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
@@ -38,89 +45,37 @@ _SOURCES: Final[Mapping[str, str]] = {
     "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
     _POSTGRES_CONNECTOR: "postgres",
 }
-_VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], EventValues]]] = {
-    "mysql": MySqlValues.from_config,
-    "mariadb": MySqlValues.from_config,
-    "postgres": PostgresValues.from_config,
-}
 _WITHOUT_DDL: Final = frozenset({_POSTGRES_CONNECTOR})
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
-_JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusal:
-    """A setting that changes or hides rows: refused whenever `applies` to its value."""
-
-    pattern: str
-    why: str
-    applies: Callable[[str], bool] = bool
-
-    def matches(self, key: str, value: str) -> bool:
-        return re.fullmatch(self.pattern, key) is not None and self.applies(value.strip())
-
-
-def _row_operations(value: str) -> bool:
-    return bool({"c", "u", "d"} & set(split_list(value)))
-
-
-def _true(value: str) -> bool:
-    return value.lower() == "true"
-
-
 _NO_DDL = ("include.schema.changes", "false")
+_PREFIX = "topic.prefix"
+_KEEP_ALIVE = "connect.keep.alive.interval.ms"
+_HEARTBEAT = "heartbeat.interval.ms"
+_NUMBERS = (_KEEP_ALIVE, _HEARTBEAT)
+# settings that decide to which topic a table's events go
+_NAMES_TOPICS = r"topic\.(delimiter|naming\.strategy)|transforms(\..*)?|predicates\..*"
 
-_REFUSED = (
-    _Refusal(r"converters", "custom converters change values in ways that cannot be reproduced"),
-    _Refusal(r"post\.processors", "post-processors change values in ways that cannot be reproduced"),
-    _Refusal(
-        r"snapshot\.select\.statement\.overrides",
-        "the connector's snapshots would hold other rows than this provider's",
-    ),
-    _Refusal(r"gtid\.source\.(includes|excludes)", "changes of some servers are left out"),
-    _Refusal(r"skipped\.operations", "row changes are left out", _row_operations),
-    _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are silently skipped", _true),
-    _Refusal(r"schema\.history\.internal\.ddl\.filter", "matching statements are silently skipped"),
-    _Refusal(r"slot\.drop\.on\.stop", "each stop drops the slot, and with it the log that was not read yet", _true),
-    _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
-    _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
-    _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
-    _Refusal(
-        r"producer\.override\.partitioner\.(class|ignore\.keys)",
-        "changes of one key may land in several partitions",
-        lambda v: v.lower() not in {"", "false"},
-    ),
-)
-
-# Settings over columns: refused for a table only if they match one of its columns ("schema.table.column").
-_COLUMN_EXCLUDED = r"column\.(exclude\.list|blacklist)"
-_COLUMN_INCLUDED = r"column\.(include\.list|whitelist)"
-_COLUMN_CHANGED = r"column\.(mask\.(hash|with)\..*|truncate\.to\..*)"
 
 _HEALS_ITSELF = (
     (r"errors\.tolerance", lambda v: v == "all"),
     (r"snapshot\.mode", lambda v: v in {"when_needed", "always"}),
     (r".*\.handling\.mode", lambda v: v in {"warn", "skip", "ignore"}),
+    (r"slot\.drop\.on\.stop", is_true),
     # PostgreSQL: trust_offset moves the slot past what was not read, trust_slot the offset, and no error is raised
     (r"offset\.mismatch\.strategy", lambda v: v not in {"", "no_validation"}),
-    # a publication that was lost is made anew, or one that others share is narrowed, and the rows between never come
-    (r"publication\.autocreate\.mode", lambda v: v != "disabled"),
 )
-# connector.class → settings that hide a gap unless the connector sets them otherwise
-_HEALS_BY_DEFAULT: Final[Mapping[str, Mapping[str, str]]] = {
-    _POSTGRES_CONNECTOR: {"publication.autocreate.mode": "all_tables"},
-}
+_AUTOCREATE = "publication.autocreate.mode"
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """What a Debezium MySQL connector does to names, keys and values.
+    """What a Debezium connector does to names, keys and values.
 
     Attributes:
-        prefix: topic.prefix, also the `server` of the offset's partition.
-        values: how values are written in events.
+        prefix: topic.prefix, also the `server` of the offset's partition; "" where it can't be seen.
+        event_values: how values are written in events; None where a refusal says why they can't be decoded.
         truncates_seen: op t events are produced for TRUNCATE.
         null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
         years_adjusted: dates in the years 1 to 99 arrive as 1970 to 2069, indistinguishable from real ones.
@@ -128,15 +83,21 @@ class ConnectorSettings:
         keys_wrapped: whether keys are sent in a schema envelope; None: the worker's converter decides, and we recognise
             it by each key's shape.
         heartbeat_ms: 0 when heartbeats are off: the stored offset then does not move on a quiet pipeline.
+        heartbeat_topic: "" where its name can't be seen.
         schema_topic: topic of the connector's schema changes; None when it emits none.
         history_topic: topic of the connector's internal schema history; None if it is stored elsewhere.
         healing: settings with which the connector hides a gap instead of failing (INV 5), as `name=value`.
+        unseen_converters: "key" and "value", where the connector names no converter: its worker's is used, which is not shown.
+        flattened: what each of its transforms that flatten events leaves of them.
+        deletes_skipped: it sends no event for a DELETE (skipped.operations).
         kind: the connector's class.
+        refusals: why no table's rows can be taken from its events (INV 21); () if they can.
+        unnamed: why the topics of its tables can't be named; None if they can.
     """
 
     prefix: str
     delimiter: str
-    values: EventValues
+    event_values: EventValues | None
     routes: tuple[Route, ...] = ()
     filters: tuple[tuple[str, str], ...] = ()
     column_rules: tuple[tuple[str, str], ...] = ()
@@ -151,47 +112,97 @@ class ConnectorSettings:
     history_topic: str | None = None
     history_bootstrap: str = field(default="", repr=False)
     healing: tuple[str, ...] = ()
+    unseen_converters: tuple[str, ...] = ()
+    flattened: tuple[FlattenedForm, ...] = ()
+    deletes_skipped: bool = False
     kind: str = _MYSQL_CONNECTOR
+    refusals: tuple[CdcError, ...] = ()
+    unnamed: CdcError | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> ConnectorSettings:
-        """Read a connector's configuration as returned by GET /connectors/<name>/config.
-
-        Raises ConfigError for a connector, converter, transform or setting that cannot be followed exactly,
-        SchemaError (from the values of its kind of source) for an unknown value mode.
-        """
-        cfg = {key: str(value) for key, value in config.items() if value is not None}
-        _check_kind(cfg)
-        _check_converters(cfg)
-        _check_refused(cfg)
-        prefix = cfg["topic.prefix"].strip()
+        """Read a connector's configuration as returned by GET /connectors/<name>/config. Never fails (INV 40)."""
+        settings = by_todays_names(config)
+        cfg = settings.known
+        kind = cfg.get("connector.class", "").strip()
+        transforms = read_transforms(cfg, old=settings.old)
+        values, undecodable = read_values(_SOURCES.get(kind, ""), cfg)
+        naming = tuple(_naming_faults(settings, transforms))
+        malformed = tuple(
+            refusal(key, cfg[key], "it must be a number", f"Set {key} to a number")
+            for key in _NUMBERS
+            if _integer(cfg, key) is None
+        )
+        refusals = (_kind_fault(kind), *naming, *row_refusals(settings), *transforms.refusals, undecodable, *malformed)
+        prefix = cfg.get(_PREFIX, "").strip()
         return cls(
             prefix=prefix,
             delimiter=cfg.get("topic.delimiter", "."),
-            values=_VALUES[_SOURCES[cfg["connector.class"]]](cfg),
-            routes=read_routes(cfg),
+            event_values=values,
+            routes=transforms.routes,
             filters=_present(cfg, r"(table|schema|database)\.(include|exclude)\.list"),
-            column_rules=_present(
-                cfg, rf"{_COLUMN_EXCLUDED}|{_COLUMN_INCLUDED}|{_COLUMN_CHANGED}|message\.key\.columns"
-            ),
+            column_rules=_present(cfg, COLUMN_RULES),
             truncates_seen="t" not in split_list(cfg.get("skipped.operations", "t")),
-            null_becomes_default=replaces_nulls(cfg),
+            null_becomes_default=replaces_nulls(config),
             years_adjusted=not is_false(cfg.get("enable.time.adjuster", "true")),
-            keep_alive_ms=_integer(cfg, "connect.keep.alive.interval.ms", 60_000),
+            keep_alive_ms=_integer(cfg, _KEEP_ALIVE) or 60_000,
             keys_wrapped=_keys_wrapped(cfg),
-            heartbeat_ms=_integer(cfg, "heartbeat.interval.ms", 0),
-            heartbeat_topic=f"{cfg.get('topic.heartbeat.prefix', '__debezium-heartbeat')}.{prefix}",
+            heartbeat_ms=_integer(cfg, _HEARTBEAT) or 0,
+            heartbeat_topic=f"{cfg.get('topic.heartbeat.prefix', '__debezium-heartbeat')}.{prefix}" if prefix else "",
             schema_topic=None if is_false(cfg.get("include.schema.changes", "true")) else prefix,
             history_topic=cfg.get("schema.history.internal.kafka.topic"),
             history_bootstrap=cfg.get("schema.history.internal.kafka.bootstrap.servers", ""),
             healing=healing_settings(cfg),
-            kind=cfg["connector.class"],
+            unseen_converters=tuple(side for side in SIDES if not cfg.get(f"{side}.converter", "").strip()),
+            flattened=transforms.flattened,
+            deletes_skipped="d" in split_list(cfg.get("skipped.operations", "")),
+            kind=kind,
+            refusals=tuple({str(one): one for one in refusals if one is not None}.values()),
+            unnamed=naming[0] if naming else None,
         )
+
+    @property
+    def values(self) -> EventValues:
+        """How values are written in events. Raises ConfigError or SchemaError where rows can't be taken from them."""
+        self.check_rows()
+        if self.event_values is None:
+            raise ConfigError("how the connector writes values is not known", where="the connector's configuration")
+        return self.event_values
+
+    @property
+    def rows_refused(self) -> CdcError | None:
+        """Why no table's rows can be taken from the connector's events; None if they can."""
+        if len(self.refusals) < 2:
+            return self.refusals[0] if self.refusals else None
+        return ConfigError(
+            "; ".join(one.what for one in self.refusals),
+            where="the connector's configuration",
+            todo="Change these settings, or mirror these tables without their events.",
+        )
+
+    def check_rows(self) -> None:
+        """Raise ConfigError or SchemaError if no table's rows can be taken from the connector's events (INV 21)."""
+        if (error := self.rows_refused) is not None:
+            raise error
+
+    def deletes_lost(self, *, surely: bool = True) -> tuple[str, ...]:
+        """The settings by which no delete reaches the topics, as `name=value`; () if deletes do.
+
+        `surely` False: those by which none does in some version of Debezium, and not in another.
+        """
+        lossy = [form for form in self.flattened if Deletes.LOST in form.deletes and (len(form.deletes) == 1) == surely]
+        by_transform = tuple(form.setting or f"transforms.{form.name}.type={FLATTENS}" for form in lossy)
+        return (*(("skipped.operations with d",) if surely and self.deletes_skipped else ()), *by_transform)
 
     @property
     def observed_only(self) -> bool:
         """Whether its offset and topics are read for a diagnosis, and its events are not decoded."""
-        return KIND.reads[_SOURCES[self.kind]].decoder is None
+        return not self.known_kind or KIND.reads[_SOURCES[self.kind]].decoder is None
+
+    @property
+    def known_kind(self) -> bool:
+        """Whether it is one of Debezium's connectors that are read here."""
+        return self.kind in _SOURCES
 
     @property
     def reports_ddl(self) -> bool:
@@ -217,7 +228,8 @@ class ConnectorSettings:
                 if routed
                 else _NO_DDL
             )
-            refuse(*off, "DDL that changes rows without events would not be seen")
+            do = "Let the router's regex match the tables' topics alone" if routed else ""
+            refuse(*off, "DDL that changes rows without events would not be seen", do)
         return topic
 
     def captures(self, table: str) -> bool:
@@ -230,7 +242,9 @@ class ConnectorSettings:
         return True
 
     def topic_of(self, table: str) -> str:
-        """The topic that changes of "schema.table" end in, after all routing."""
+        """The topic that changes of "schema.table" end in, after all routing. Raises ConfigError if it can't be named."""
+        if self.unnamed is not None:
+            raise self.unnamed
         topic = self._physical(table)
         for route in self.routes:
             topic = route.renamed(topic) if route.applies(topic) else topic
@@ -269,6 +283,13 @@ class ConnectorSettings:
         """See ports.Routing."""
         return self.values.way_out
 
+    @property
+    def unreadable_way_out(self) -> str:
+        """See ports.Routing."""
+        if self.unseen_converters:
+            return converter_todo(self.unseen_converters)
+        return "Look at a record of the topic: other settings of the connector, or another writer, sent it. Then recover the table."
+
     def check_table(self, table: Table) -> None:
         """Refuse a table whose rows the connector filters, masks, truncates or gives other keys (INV 21).
 
@@ -276,8 +297,14 @@ class ConnectorSettings:
         when the connector does not capture the table at all, or when we do not decode its events; otherwise SchemaError
         with the column and the setting.
         """
+        self.check_rows()
         if self.observed_only:
-            refuse("connector.class", self.kind, "such a connector is diagnosed; its events are not decoded")
+            refuse(
+                "connector.class",
+                self.kind,
+                "such a connector is diagnosed; its events are not decoded",
+                "Remove the sink",
+            )
         if not self.captures(table.full_name):
             raise ConfigError(
                 f"the connector does not capture {table.full_name}",
@@ -290,38 +317,40 @@ class ConnectorSettings:
                 where=f"table {table.full_name}",
                 todo="Set key.converter and key.converter.schemas.enable on the connector itself.",
             )
-        self.values.check_table(table)
-        for setting, value in self.column_rules:
-            for column in table.mirrored:
-                if _column_rule_hits(setting, value, table, column.name):
-                    _refuse_column(setting, table, column.name)
+        carried = self.carried(table)
+        self.values.check_table(carried)
+        check_columns(self.column_rules, carried)
+
+    def carried(self, table: Table) -> Table:
+        """The table without the columns that the connector leaves out of its events."""
+        return without_left_out(self.column_rules, table)
 
     def _physical(self, table: str) -> str:
         schema, _, name = table.partition(".")
         return re.sub(r"[^A-Za-z0-9._\-]", "_", self.delimiter.join((self.prefix, schema, name)))
 
 
-def _check_kind(cfg: Mapping[str, str]) -> None:
-    kind = cfg.get("connector.class", "")
-    if kind not in _SOURCES:
-        refuse(
-            "connector.class",
-            kind or "nothing",
-            "only Debezium's connectors for MySQL, MariaDB and PostgreSQL can be followed",
-        )
-    if not cfg.get("topic.prefix", "").strip():
-        refuse("topic.prefix", "nothing", "topics and stored offsets are named by it")
-    naming = cfg.get("topic.naming.strategy", "").strip()
+def _kind_fault(kind: str) -> CdcError | None:
+    if kind in _SOURCES:
+        return None
+    why = "only Debezium's connectors for MySQL, MariaDB and PostgreSQL can be followed"
+    return refusal("connector.class", kind or "nothing", why, "Read these tables with one of them")
+
+
+def _naming_faults(settings: Named, transforms: Transforms) -> Iterator[CdcError]:
+    """Why the topics of the connector's tables can't be named."""
+    if _PREFIX in settings.unseen:
+        yield unseen_error(_PREFIX, settings.unseen[_PREFIX])
+    elif not settings.known.get(_PREFIX, "").strip():
+        yield refusal(_PREFIX, "nothing", "topics and stored offsets are named by it", f"Set {_PREFIX}")
+    naming = settings.known.get("topic.naming.strategy", "").strip()
     if naming and naming not in _PLAIN_NAMING:
-        refuse("topic.naming.strategy", naming, "its topic names cannot be derived")
-
-
-def _check_converters(cfg: Mapping[str, str]) -> None:
-    """If the connector names no converter, the worker's is used; JSON is then recognised from the events."""
-    for side in ("key", "value"):
-        converter = cfg.get(f"{side}.converter", "").strip()
-        if converter and converter != _JSON_CONVERTER:
-            refuse(f"{side}.converter", converter, "only JSON can be decoded")
+        yield refusal("topic.naming.strategy", naming, "its topic names cannot be derived")
+    if transforms.renames is not None:
+        yield transforms.renames
+    for name, value in settings.unseen_here.items():
+        if re.fullmatch(_NAMES_TOPICS, name):
+            yield unseen_error(name, value)
 
 
 def _keys_wrapped(cfg: Mapping[str, str]) -> bool | None:
@@ -331,39 +360,9 @@ def _keys_wrapped(cfg: Mapping[str, str]) -> bool | None:
     return not is_false(cfg.get("key.converter.schemas.enable", "true"))
 
 
-def _check_refused(cfg: Mapping[str, str]) -> None:
-    for key, value in cfg.items():
-        for refusal in _REFUSED:
-            if refusal.matches(key, value):
-                refuse(key, value, refusal.why)
-
-
-def _column_rule_hits(setting: str, value: str, table: Table, column: str) -> bool:
-    full = f"{table.full_name}.{column}"
-    if setting == "message.key.columns":
-        return any(
-            full_match(rule.partition(":")[0], table.full_name, ignore_case=True)
-            for rule in value.split(";")
-            if rule.strip()
-        )
-    listed = is_listed(value, full)
-    return not listed if re.fullmatch(_COLUMN_INCLUDED, setting) else listed
-
-
-def _refuse_column(setting: str, table: Table, column: str) -> NoReturn:
-    what = (
-        "changes the keys of the table's messages" if setting == "message.key.columns" else f"hides or changes {column}"
-    )
-    raise SchemaError(
-        f"the connector's {setting} {what}, so its rows cannot be reproduced exactly",
-        where=f"table {table.full_name}",
-        todo="Remove the setting for this table, or remove the table from the pipeline.",
-    )
-
-
 def healing_settings(cfg: Mapping[str, str]) -> tuple[str, ...]:
     """Settings with which a connector hides a gap instead of failing (INV 5), as `name=value`."""
-    effective = {**_HEALS_BY_DEFAULT.get(cfg.get("connector.class", ""), {}), **cfg}
+    effective = by_todays_names(cfg).known
     hits = (
         f"{k}={v}"
         for k, v in effective.items()
@@ -373,12 +372,28 @@ def healing_settings(cfg: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(hits))
 
 
+def remakes_publication(config: Mapping[str, str]) -> str:
+    """The setting with which a PostgreSQL connector makes a lost publication again, as `name=value`; "" if it does not.
+
+    The rows between the loss and the start never come. While the publication exists and covers the tables nothing is lost.
+    """
+    cfg = by_todays_names(config).known
+    reads_it = cfg.get("connector.class") == _POSTGRES_CONNECTOR and cfg.get("plugin.name", "pgoutput") == "pgoutput"
+    mode = cfg.get(_AUTOCREATE, "all_tables").strip().lower()
+    return f"{_AUTOCREATE}={mode}" if reads_it and mode != "disabled" else ""
+
+
+def publication_of(config: Mapping[str, str]) -> str:
+    """The name of a PostgreSQL connector's publication; "" where it can't be seen."""
+    settings = by_todays_names(config)
+    return "" if "publication.name" in settings.unseen else settings.known.get("publication.name", "dbz_publication")
+
+
 def _present(cfg: Mapping[str, str], pattern: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((k, v) for k, v in cfg.items() if re.fullmatch(pattern, k) and v.strip()))
 
 
-def _integer(cfg: Mapping[str, str], key: str, default: int) -> int:
-    text = cfg.get(key, "").strip()
-    if (text and not text.isascii()) or (text and not text.isdigit()):
-        refuse(key, text, "it must be a number")
-    return int(text or default)
+def _integer(cfg: Mapping[str, str], key: str) -> int | None:
+    """The number that a setting has, 0 where it has none; None for a text that is no number."""
+    text = cfg.get(key, "").strip() or "0"
+    return int(text) if text.isascii() and text.isdigit() else None

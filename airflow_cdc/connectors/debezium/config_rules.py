@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms, read_at
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
 from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns, looks
-from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Topics
+from airflow_cdc.connectors.debezium.written import written
+from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Newest, Topics
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.core.table import Table
@@ -57,6 +59,16 @@ class DebeziumConfigRules:
     ) -> NullFault | None:
         """What the converter does to these tables' NULLs."""
         return null_fault(config, definitions, defaults)
+
+    def written(
+        self,
+        config: Mapping[str, str],
+        subject: str,
+        tables: Sequence[str],
+        newest: Callable[[Sequence[str]], Newest],
+    ) -> Sequence[Check]:
+        """How the connector's records are written, by its topics' newest ones."""
+        return written(self.capture(config), subject, tables, newest)
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
         """Queries for values that Debezium's events don't carry."""

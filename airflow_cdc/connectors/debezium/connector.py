@@ -12,10 +12,11 @@ from typing import Self
 from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed_back
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
+from airflow_cdc.connectors.debezium.names import SNAPSHOT_MODE, by_todays_names, rebuilding_mode, server_of
 from airflow_cdc.connectors.debezium.sent import last_sent
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.connectors.kafka_connect import offsets_topic
-from airflow_cdc.connectors.kafka_connect.client import KafkaConnect, server_of
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
@@ -93,6 +94,15 @@ class AnyDebezium(ABC):
     def change_config(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
         """Replace the settings. Raises ConnectorError."""
 
+    def version(self, config: Mapping[str, str]) -> str:  # noqa: ARG002 - of an engine nobody can ask it
+        """The version of the connector with these settings, such as 2.5.4.Final; "" where it cannot be seen."""
+        return ""
+
+    def rebuilding(self, name: str) -> Mapping[str, str]:
+        """The snapshot mode in which each start reads all table definitions again, as its version calls it."""
+        config = self.raw_config(name)
+        return {SNAPSHOT_MODE: rebuilding_mode(config, self.version(config))}
+
     @property
     def own_topics(self) -> OwnTopics:
         """What it stores in topics, read through the transport: a hanging broker says nothing about Connect."""
@@ -127,7 +137,7 @@ class AnyDebezium(ABC):
         entries = self.entries(name)
         mine = _own_entry(entries, server_of(raw))
         key, value = (mine.key, mine.value) if mine else (None, None)
-        capture, fault = read_capture(raw)
+        capture = ConnectorSettings.from_config(raw)
         return ConnectorFacts(
             state=state.state,
             tasks=state.tasks,
@@ -137,9 +147,8 @@ class AnyDebezium(ABC):
             offsets_count=len(entries),
             other_keys=tuple(entry.key for entry in entries if entry is not mine and entry.value),
             address=address_in(raw),
-            heartbeats=raw.get("heartbeat.interval.ms", "0").strip() not in ("", "0"),
+            heartbeats=capture.heartbeat_ms > 0,
             capture=capture,
-            capture_fault=fault,
         )
 
 
@@ -174,6 +183,10 @@ class DebeziumConnector(KafkaConnect, AnyDebezium):
         """Where the connector `name` keeps the offset of `key`."""
         return ConnectOffsetStore(self, name, key)
 
+    def version(self, config: Mapping[str, str]) -> str:
+        """The version of the worker's plugin. Raises ConnectorError."""
+        return self.plugins().get(config.get("connector.class", "").strip(), "")
+
     def state(self, name: str) -> ConnectorState:
         """The current state of the connector and its tasks; traces without secrets. Raises ConnectorError."""
         status = self.status(name)
@@ -192,15 +205,10 @@ def _with_sent(facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
     return facts
 
 
-def read_capture(config: Mapping[str, str]) -> tuple[ConnectorSettings | None, CdcError | None]:
-    """The settings, or why they cannot be followed."""
-    try:
-        return ConnectorSettings.from_config(config), None
-    except CdcError as error:
-        return None, error
-
-
 def address_in(config: Mapping[str, str]) -> str:
-    """host:port that the connector is configured with."""
+    """host:port that the connector is configured with; "" where only Connect's own machine knows it."""
+    settings = by_todays_names(config)
+    if {"database.hostname", "database.port"} & {*settings.unseen}:
+        return ""
     port = config.get("database.port") or _PORTS.get(config.get("connector.class", ""), "3306")
     return f"{config.get('database.hostname', '')}:{port}"

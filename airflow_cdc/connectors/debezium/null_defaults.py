@@ -1,8 +1,9 @@
-"""A nullable column with a default, and a converter that writes the default where the row holds NULL.
+"""A nullable column with a default, and a converter or a transform that writes the default where the row holds NULL.
 
-Kafka Connect's JsonConverter does that unless `replace.null.with.default=false`. The setting counts only where the
-connector names the converter itself: if it leaves the converter to its worker, Connect ignores the connector's
-converter settings (seen on 4.3.1), and the worker's settings cannot be read over REST.
+Kafka Connect's JsonConverter does that unless `replace.null.with.default=false`, Confluent's converters unless
+`ignore.default.for.nullables=true`, Apicurio's AvroConverter always, and ExtractNewRecordState where it adds anything to a
+row. A converter's setting counts only where the connector names the converter itself: if it leaves the converter to its
+worker, Connect ignores the connector's converter settings (seen on 4.3.1), and the worker's cannot be read over REST.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from airflow_cdc.connectors.debezium.converters import Converter, read_converter
+from airflow_cdc.connectors.debezium.names import by_todays_names
+from airflow_cdc.connectors.debezium.routing import read_transforms
 from airflow_cdc.core.table import Table
 
 _REPLACES = "replace.null.with.default"
@@ -19,10 +23,38 @@ _SHOWN = 5
 Defaults = Mapping[str, str | None]
 
 
-def replaces_nulls(config: Mapping[str, str], side: str = "value") -> bool:
-    """Whether this connector's converter may write a column's default where the row holds NULL."""
-    named = bool(config.get(f"{side}.converter", "").strip())
-    return not (named and config.get(f"{side}.converter.{_REPLACES}", "true").strip().lower() == "false")
+@dataclass(frozen=True, slots=True)
+class _Writers:
+    """What may write a default in place of a NULL: the converters of both sides, and transforms that copy rows, by name."""
+
+    key: Converter
+    value: Converter
+    copying: tuple[str, ...]
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> _Writers:
+        settings = by_todays_names(config)
+        transforms = read_transforms(settings.known, old=settings.old)
+        copying = tuple(form.name for form in transforms.flattened if form.null_becomes_default)
+        return cls(read_converter(settings.known, "key"), read_converter(settings.known, "value"), copying)
+
+    @property
+    def replace_nulls(self) -> bool:
+        return self.value.replaces_null or bool(self.copying)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What ends it; {} if no setting of the connector does."""
+        if self.value.replaces_null and not self.value.keeps_null:
+            return {}
+        both = (one.keeps_null for one in (self.key, self.value) if one.replaces_null)
+        own = {name: text for one in both for name, text in one.items()}
+        return own | {f"transforms.{name}.{_REPLACES}": "false" for name in self.copying}
+
+
+def replaces_nulls(config: Mapping[str, str]) -> bool:
+    """Whether this connector may write a column's default where the row holds NULL."""
+    return _Writers.of(config).replace_nulls
 
 
 def nulls_at_risk(table: Table, defaults: Defaults) -> tuple[str, ...]:
@@ -39,11 +71,13 @@ class NullFault:
     """`columns` (schema.table.column) whose NULL arrives as their default.
 
     `settings`: what must be set on the connector, and a recovery may set. {} if the connector leaves its converter to
-    the worker: naming the converter then requires knowing the worker's converter settings.
+    the worker: naming the converter then requires knowing the worker's converter settings. Also {} if its own
+    `converter` has no such setting.
     """
 
     columns: tuple[str, ...]
     settings: Mapping[str, str]
+    converter: str = ""
 
     @property
     def what(self) -> str:
@@ -61,7 +95,10 @@ class NullFault:
                 " policy.set_converter is true."
             )
         return (
-            f"The connector names no value.converter, and Connect ignores value.converter.{_REPLACES} without it."
+            f"{self.converter} has no setting by which a NULL stays NULL. Let the connector write JSON, drop the columns'"
+            " defaults, or make them NOT NULL."
+            if self.converter
+            else f"The connector names no value.converter, and Connect ignores value.converter.{_REPLACES} without it."
             " Set value.converter=org.apache.kafka.connect.json.JsonConverter, value.converter.schemas.enable as the"
             f" worker has it, and value.converter.{_REPLACES}=false on the connector, then recover the tables."
         )
@@ -74,18 +111,12 @@ def null_fault(
 
     A key holds no NULL, so its converter does no harm; it is set together with the value's, so that both are the same.
     """
-    if not replaces_nulls(config):
+    writers = _Writers.of(config)
+    if not writers.replace_nulls:
         return None
     columns = tuple(
         f"{name}.{column}"
         for name, table in definitions.items()
         for column in nulls_at_risk(table, defaults.get(name, {}))
     )
-    return NullFault(columns, _settings(config)) if columns else None
-
-
-def _settings(config: Mapping[str, str]) -> dict[str, str]:
-    if not config.get("value.converter", "").strip():
-        return {}
-    named = [side for side in ("key", "value") if config.get(f"{side}.converter", "").strip()]
-    return {f"{side}.converter.{_REPLACES}": "false" for side in named if replaces_nulls(config, side)}
+    return NullFault(columns, writers.settings, writers.value.name) if columns else None

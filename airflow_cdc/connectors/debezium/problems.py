@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from airflow_cdc.connectors.debezium import problems_events as events
-from airflow_cdc.connectors.debezium.config import healing_settings
+from airflow_cdc.connectors.debezium.config import healing_settings, publication_of, remakes_publication
 from airflow_cdc.connectors.debezium.error_texts import TEXTS
 from airflow_cdc.connectors.debezium.history import NOT_IN_HISTORY
 from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, HistoryFacts, SchemaFacts
@@ -21,6 +21,7 @@ from airflow_cdc.decisions.diagnosis.evidence import (
     state_evidence,
 )
 from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR, FULL, NEXT_FILE
+from airflow_cdc.sources.postgres.facts import PgFacts
 
 _ENDLESS = 2**62
 # the position is lost, so the gap cannot be read: differing definitions are added to the evidence
@@ -52,9 +53,33 @@ def snapshot_interrupted(case: AnyCase) -> Evidence | None:
 
 def heals_itself(case: AnyCase) -> Evidence | None:
     """Settings with which the connector silently skips a gap instead of failing (INV 5)."""
-    healing = healing_settings(case.connector.config) if case.connector else ()
+    if case.connector is None:
+        return None
+    remakes = remakes_publication(case.connector.config)
+    healing = (
+        *healing_settings(case.connector.config),
+        *([remakes] if remakes and not _published(case, case.connector.config) else []),
+    )
     shown = {f"setting {n}": setting for n, setting in enumerate(healing, 1)}
     return evidence(case, "connector config", shown) if healing else None
+
+
+def publication_remark(case: AnyCase) -> Iterator[str]:
+    """What a default that nearly everyone leaves as it is would do, where nothing is wrong yet."""
+    config = case.connector.config if case.connector else {}
+    if (remakes := remakes_publication(config)) and _published(case, config):
+        yield (
+            f"{remakes}: publication {publication_of(config)} exists and covers the tables. If it is lost, the connector"
+            " makes it again without an error, and the rows between never come; with `disabled` it would fail instead."
+        )
+
+
+def _published(case: AnyCase, config: Mapping[str, str]) -> bool:
+    """Whether the connector's own publication is known to exist and to cover the pipeline's tables."""
+    source = case.source
+    if not isinstance(source, PgFacts) or source.publication is None or source.unpublished():
+        return False
+    return source.publication_name == publication_of(config)
 
 
 # ---- the schema history ------------------------------------------------------------------------
@@ -160,12 +185,6 @@ def _endless(value: str) -> bool:
 
 PROBLEMS = (
     Problem(
-        "CONNECTOR_MISCONFIGURED",
-        15,
-        "The connector has a setting with which its events cannot be followed.",
-        events.setting_refused,
-    ),
-    Problem(
         "DDL_IN_GAP",
         39,
         "A table was changed and the connector did not notice: it decodes rows with an old definition.",
@@ -204,16 +223,28 @@ PROBLEMS = (
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        67,
+        85,
         "The connector filters, masks or keys rows of a table so that its events cannot be applied.",
         events.tables_refused,
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        68,
+        86,
         "A NULL arrives as its column's default, so the tables are not applied.",
         events.nulls_replaced,
         FULL_SNAPSHOT,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        84,
+        "The connector has a setting with which no rows can be taken from its events, so no table is applied.",
+        events.rows_refused,
+    ),
+    Problem(
+        "CONNECTOR_MISCONFIGURED",
+        83,
+        "The connector is none of Debezium's for such a source.",
+        events.other_connector,
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",
@@ -223,8 +254,14 @@ PROBLEMS = (
         WARNING,
     ),
     Problem(
+        "DELETES_DROPPED",
+        76,
+        "No delete reaches the connector's topics: anyone who reads them keeps rows that the source has deleted.",
+        events.deletes_dropped,
+    ),
+    Problem(
         "TRANSPORT_MISCONFIGURED",
-        93,
+        75,
         "The topic of the connector's schema history will lose table definitions, or has no order.",
         history_misconfigured,
         WARNING,
@@ -240,5 +277,6 @@ RULES = Rules(
         FULL: (events.events_blocker,),
     },
     notes=(events.converter_note,),
+    remarks=(events.rows_remark, events.deletes_remark, publication_remark),
     texts=TEXTS,
 )

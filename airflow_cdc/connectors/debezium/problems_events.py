@@ -6,6 +6,8 @@ before a recovery begins.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault
 from airflow_cdc.core.errors import CdcError
@@ -14,19 +16,58 @@ from airflow_cdc.core.problem import AnyCase, Evidence
 from airflow_cdc.decisions.diagnosis.evidence import evidence
 
 _CONFIG = "connector config"
+_KEEP_DELETES = (
+    "Set delete.tombstone.handling.mode=rewrite on the transform (before Debezium 2.5: delete.handling.mode=rewrite), and"
+    " no d in skipped.operations; then recover, as earlier deletes are in no topic."
+)
 _SINK_IS_OURS = "cdc_apply"
 
 
-def setting_refused(case: AnyCase) -> Evidence | None:
-    """A setting with which no table of this connector can be followed."""
-    error = _settings_error(case)
-    return None if error is None else evidence(case, _CONFIG, {"refused": str(error)})
+def other_connector(case: AnyCase) -> Evidence | None:
+    """A connector that is none of Debezium's for MySQL, MariaDB or PostgreSQL."""
+    settings = _settings(case)
+    if settings is None or settings.known_kind:
+        return None
+    return evidence(case, _CONFIG, {"connector.class": settings.kind or "nothing"})
+
+
+def rows_refused(case: AnyCase) -> Evidence | None:
+    """The pipeline has a sink, and no table's rows can be taken from the connector's events (INV 21)."""
+    error = _rows_error(case) if case.seen.pipeline.has_sink else None
+    return None if error is None else evidence(case, _CONFIG, {"rows": f"refused, because {error}"})
 
 
 def tables_refused(case: AnyCase) -> Evidence | None:
     """Tables whose rows the connector filters, masks, keys or routes in a way that cannot be followed (INV 21)."""
-    errors = table_errors(case)
+    errors = table_errors(case) if case.seen.pipeline.has_sink else {}
     return evidence(case, _CONFIG, {name: str(error) for name, error in errors.items()}) if errors else None
+
+
+def deletes_dropped(case: AnyCase) -> Evidence | None:
+    """No delete reaches the topics, whoever reads them."""
+    settings = _settings(case)
+    lossy = settings.deletes_lost() if settings else ()
+    if not lossy:
+        return None
+    return evidence(case, _CONFIG, {f"setting {n}": one for n, one in enumerate(lossy, 1)} | {"to do": _KEEP_DELETES})
+
+
+def deletes_remark(case: AnyCase) -> Iterator[str]:
+    """Settings that lose deletes in one version of Debezium and not in another: Connect does not show which it runs."""
+    settings = _settings(case)
+    for one in settings.deletes_lost(surely=False) if settings else ():
+        yield (
+            f"deletes: with {one}, Debezium before 2.5 sends nothing for a delete, and from 3.0 on the older settings count"
+            f" for nothing. {_KEEP_DELETES}"
+        )
+
+
+def rows_remark(case: AnyCase) -> Iterator[str]:
+    """What is said of rows beside any diagnosis: why they can't be taken from the events, whatever else holds."""
+    if (error := _rows_error(case)) is not None:
+        yield f"rows: refused, because {error}"
+    for name, one in table_errors(case).items():
+        yield f"rows of {name}: refused, because {one}"
 
 
 def nulls_replaced(case: AnyCase) -> Evidence | None:
@@ -39,9 +80,9 @@ def nulls_replaced(case: AnyCase) -> Evidence | None:
 
 
 def table_errors(case: AnyCase) -> dict[str, CdcError]:
-    """Table → why its events cannot be followed; also {} where settings or definitions are unknown."""
+    """Table → why its events cannot be followed; also {} where no table's can, or where definitions are unknown."""
     settings = _settings(case)
-    if settings is None or settings.observed_only or not isinstance(case.seen.schema, SchemaFacts):
+    if settings is None or settings.refusals or not isinstance(case.seen.schema, SchemaFacts):
         return {}
     errors = {}
     for name, table in case.seen.schema.definitions.items():
@@ -58,14 +99,15 @@ def nulls_fault(case: AnyCase) -> NullFault | None:
     if connector is None or not isinstance(schema, SchemaFacts) or case.seen.pipeline.sink.writer != _SINK_IS_OURS:
         return None
     settings = _settings(case)
-    if settings is None or settings.observed_only:
+    if settings is None or settings.refusals:
         return None
-    return null_fault(connector.config, schema.definitions, schema.defaults)
+    carried = {name: settings.carried(table) for name, table in schema.definitions.items()}
+    return null_fault(connector.config, carried, schema.defaults)
 
 
 def events_blocker(case: AnyCase) -> str:
     """Why no recovery may read these tables: their events could not be applied afterwards; "" if they can."""
-    errors = [error for error in (_settings_error(case), *table_errors(case).values()) if error is not None]
+    errors = [error for error in (_rows_error(case), *table_errors(case).values()) if error is not None]
     fault = nulls_fault(case)
     settable = fault is not None and bool(fault.settings) and case.seen.pipeline.policy.set_converter
     nulls = [] if fault is None or settable else [f"{fault.what}. {fault.todo}"]
@@ -87,5 +129,6 @@ def _settings(case: AnyCase) -> ConnectorSettings | None:
     return capture if isinstance(capture, ConnectorSettings) else None
 
 
-def _settings_error(case: AnyCase) -> CdcError | None:
-    return case.connector.capture_fault if case.connector else None
+def _rows_error(case: AnyCase) -> CdcError | None:
+    settings = _settings(case)
+    return settings.rows_refused if settings else None

@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NoReturn
 
+from airflow_cdc.connectors.debezium.flattening import FLATTENS, FlattenedForm, flattened_form
+from airflow_cdc.connectors.debezium.names import is_false, is_true, split_list
+from airflow_cdc.connectors.patterns import SlowPatternError, fits
 from airflow_cdc.core.errors import ConfigError
 
 _BY_LOGICAL_TABLE = "io.debezium.transforms.ByLogicalTableRouter"
@@ -22,6 +25,7 @@ _TOPIC_PREDICATE = "org.apache.kafka.connect.transforms.predicates.TopicNameMatc
 _HARMLESS_TRANSFORMS = frozenset(
     {
         "io.debezium.transforms.ExtractChangedRecordState",
+        "io.debezium.transforms.openlineage.OpenLineage",  # it tells of datasets, and returns each record as it is
         "org.apache.kafka.connect.transforms.DropHeaders",
         "org.apache.kafka.connect.transforms.InsertHeader",
     }
@@ -30,8 +34,41 @@ _HARMLESS_TRANSFORMS = frozenset(
 # letters, digits and what is no operator between them; a dot, with or without a backslash, matches a dot
 _PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\?\.)+")
 
+# Transforms that change what an event says, or leave events out, and send the rest to the topic that it had.
+_KEEPS_TOPICS: Final = frozenset(
+    {
+        FLATTENS,
+        "io.debezium.transforms.Filter",
+        "io.debezium.transforms.GeometryFormatTransformer",
+        "io.debezium.transforms.HeaderToValue",
+        "io.debezium.transforms.SchemaChangeEventFilter",
+        "io.debezium.transforms.SwapGeometryCoordinates",
+        "io.debezium.transforms.TimezoneConverter",
+        "io.debezium.transforms.VectorToJsonConverter",
+        "io.debezium.transforms.partitions.PartitionRouting",
+        *(
+            f"org.apache.kafka.connect.transforms.{name}"
+            for name in [
+                "Cast",
+                "ExtractField",
+                "Filter",
+                "Flatten",
+                "HeaderFrom",
+                "HoistField",
+                "InsertField",
+                "MaskField",
+                "ReplaceField",
+                "SetSchemaMetadata",
+                "TimestampConverter",
+                "ValueToKey",
+            ]
+        ),
+    }
+)
+
 _TRANSFORM_REASONS = {
-    "io.debezium.transforms.ExtractNewRecordState": "it strips the source position from every event",
+    FLATTENS: "it strips the source position from every event",
+    "io.debezium.transforms.outbox.EventRouter": "its events are messages of an outbox, not the rows of a table",
     "io.debezium.transforms.Filter": "it leaves out events that we cannot know of",
     "io.debezium.transforms.ContentBasedRouter": "it routes by a script over the content",
     "io.debezium.transforms.SchemaChangeEventFilter": "it keeps DDL that changes rows out of the topic that tells of it",
@@ -62,9 +99,9 @@ class Route:
     mark_replacement: str = ""
 
     def applies(self, topic: str) -> bool:
-        if self.only is not None and (full_match(self.only[0], topic) is None) != self.only[1]:
+        if self.only is not None and full_match(self.only[0], topic) is self.only[1]:
             return False
-        return full_match(self.pattern, topic) is not None
+        return full_match(self.pattern, topic)
 
     def renamed(self, topic: str) -> str:
         return _replace_first(self.pattern, self.replacement, topic) or topic
@@ -78,18 +115,54 @@ class Route:
         return KeyMark(self.mark_field, value)
 
 
-def read_routes(cfg: Mapping[str, str]) -> tuple[Route, ...]:
-    """The routing transforms in order. Any transform that is neither a router nor harmless is refused."""
-    routes = []
+@dataclass(frozen=True, slots=True)
+class Transforms:
+    """The transforms of a connector, in order.
+
+    Attributes:
+        routes: those that rename topics in a way that can be derived.
+        refusals: why rows cannot be taken from events that they have changed.
+        renames: one that sends events to topics whose names cannot be derived; None if there is none.
+        flattened: what each transform that flattens events leaves of them.
+    """
+
+    routes: tuple[Route, ...] = ()
+    refusals: tuple[ConfigError, ...] = ()
+    renames: ConfigError | None = None
+    flattened: tuple[FlattenedForm, ...] = ()
+
+
+def read_transforms(cfg: Mapping[str, str], *, old: bool = False) -> Transforms:
+    """The transforms of a connector. One that is neither a router nor harmless is refused, whatever it does.
+
+    `old`: its settings have the names of Debezium 1.x.
+    """
+    routes: list[Route] = []
+    flattened: list[FlattenedForm] = []
+    refusals: list[ConfigError] = []
+    renames: list[ConfigError] = []
     for name in split_list(cfg.get("transforms", "")):
         kind = cfg.get(f"transforms.{name}.type", "").strip()
-        if kind in _ROUTERS:
-            routes.append(_ROUTERS[kind](cfg, name))
-        elif kind not in _HARMLESS_TRANSFORMS:
-            short = kind.partition("$")[0]
-            why = _TRANSFORM_REASONS.get(short, "what it does to events cannot be followed")
-            refuse(f"transforms.{name}.type", kind or "nothing", why)
-    return tuple(routes)
+        if kind in _HARMLESS_TRANSFORMS:
+            continue
+        if kind == FLATTENS:
+            own = f"transforms.{name}."
+            options = {key.removeprefix(own): value for key, value in cfg.items() if key.startswith(own)}
+            flattened.append(flattened_form(name, options, old=old))
+        try:
+            routes.append(_router(kind, name)(cfg, name))
+        except ConfigError as error:
+            refusals.append(error)
+            if kind.partition("$")[0] not in _KEEPS_TOPICS or cfg.get(f"transforms.{name}.route.by.field"):
+                renames.append(error)
+    return Transforms(tuple(routes), tuple(refusals), renames[0] if renames else None, tuple(flattened))
+
+
+def _router(kind: str, name: str) -> Callable[[Mapping[str, str], str], Route]:
+    if kind not in _ROUTERS:
+        why = _TRANSFORM_REASONS.get(kind.partition("$")[0], "what it does to events cannot be followed")
+        refuse(f"transforms.{name}.type", kind or "nothing", why, _without(name))
+    return _ROUTERS[kind]
 
 
 def _regex_router(cfg: Mapping[str, str], name: str) -> Route:
@@ -132,7 +205,9 @@ def _route(
     name: str, pattern: str, replacement: str, only: tuple[str, bool] | None, mark: tuple[str, str, str] = ("", "", "")
 ) -> Route:
     if not pattern or not replacement:
-        refuse(f"transforms.{name}", "no regex or no replacement", "where it routes to cannot be derived")
+        refuse(
+            f"transforms.{name}", "no regex or no replacement", "where it routes to cannot be derived", _without(name)
+        )
     return Route(name, _python_regex(pattern), replacement, only, mark[0], _python_regex(mark[1]), mark[2])
 
 
@@ -146,18 +221,10 @@ def _predicate(cfg: Mapping[str, str], name: str) -> tuple[str, bool] | None:
         return None
     kind = cfg.get(f"predicates.{predicate}.type", "")
     if kind != _TOPIC_PREDICATE:
-        refuse(f"predicates.{predicate}.type", kind or "nothing", f"which events {name} routes cannot be derived")
-    negated = cfg.get(f"transforms.{name}.negate", "false").strip().lower() == "true"
+        why = f"which events {name} routes cannot be derived"
+        refuse(f"predicates.{predicate}.type", kind or "nothing", why, _without(name))
+    negated = is_true(cfg.get(f"transforms.{name}.negate", "false"))
     return _python_regex(cfg.get(f"predicates.{predicate}.pattern", "")), negated
-
-
-def split_list(value: str) -> Sequence[str]:
-    """A comma-separated list; a comma inside a regular expression is written with a backslash before it."""
-    return [part.replace("\\,", ",").strip() for part in re.split(r"(?<!\\),", value) if part.strip()]
-
-
-def is_false(value: str) -> bool:
-    return value.strip().lower() == "false"
 
 
 def is_listed(value: str, name: str) -> bool:
@@ -176,8 +243,11 @@ def _patterns(value: str) -> tuple[Sequence[str], frozenset[str]]:
     return patterns, frozenset(p.replace("\\", "").lower() for p in patterns if _PLAIN_NAME.fullmatch(p))
 
 
-def full_match(pattern: str, text: str, *, ignore_case: bool = False) -> re.Match[str] | None:
-    return _compiled(pattern, ignore_case).fullmatch(text)
+def full_match(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
+    try:
+        return fits(_compiled(pattern, ignore_case), text)
+    except SlowPatternError as error:
+        refuse("a regular expression", pattern, f"it cannot be followed here: {error}")
 
 
 @lru_cache(maxsize=20_000)
@@ -185,7 +255,7 @@ def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Compiled once: Python itself keeps 512, and a list of more tables would be compiled anew for each table."""
     try:
         return re.compile(_python_regex(pattern), re.IGNORECASE if ignore_case else 0)
-    except re.error as error:
+    except (re.error, RecursionError, OverflowError) as error:
         refuse("a regular expression", pattern, f"it cannot be followed here: {error}")
 
 
@@ -219,9 +289,19 @@ def _expand(replacement: str, match: re.Match[str]) -> str:
         refuse("a replacement", replacement, f"it names a group that its pattern does not have: {error}")
 
 
-def refuse(setting: str, value: str, why: str) -> NoReturn:
-    raise ConfigError(
+def refusal(setting: str, value: str, why: str, do: str = "") -> ConfigError:
+    """The error about a setting that cannot be followed. `do`: what ends it, where that is not to remove the setting (INV 43)."""
+    return ConfigError(
         f"{setting} is {value}: {why}",
         where="the connector's configuration",
-        todo="Change the setting, or keep these tables out of the pipeline.",
+        todo=f"{do or f'Remove {setting}'}, or keep these tables out of the pipeline.",
     )
+
+
+def refuse(setting: str, value: str, why: str, do: str = "") -> NoReturn:
+    """Raise the error about a setting that cannot be followed."""
+    raise refusal(setting, value, why, do)
+
+
+def _without(transform: str) -> str:
+    return f"Remove {transform} from transforms"

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from airflow_cdc.connectors.debezium.forms import converter_todo, form_of_value
 from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
 from airflow_cdc.core.coverage import Place
-from airflow_cdc.core.errors import MALFORMED, TransportError
+from airflow_cdc.core.errors import MALFORMED, TransportError, UnreadableEventsError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.apply.ddl import Ddl, ReportedTable
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
@@ -59,7 +60,12 @@ def _statement(value: bytes, offset: int, where: str, places: PlaceOf) -> Ddl | 
         if isinstance(record, dict):
             return read_ddl(record, places)
     except ValueError:
-        pass
+        if not (form := form_of_value(value)).is_json:
+            raise UnreadableEventsError(
+                f"the schema change at offset {offset} cannot be read: it is {form.what}",
+                where=where,
+                todo=converter_todo(),
+            ) from None
     raise TransportError(
         f"the record at offset {offset} is not a schema history record",
         where=where,

@@ -24,6 +24,6 @@ class DebeziumSettings(ConnectorSpec):
     )
     strimzi_namespace: str = key(
         "Only for a connector that is a `KafkaConnector` resource of Strimzi: the namespace of that resource, whose name is `name`."
-        " It is then stopped, started and changed there; `conn_id` leads to Connect's REST interface all the same.",
+        " It is then stopped, started and changed there; `conn_id` still leads to Connect's REST interface.",
         default="",
     )

@@ -17,4 +17,5 @@ KIND = ConnectorKind(
     reads=DEBEZIUM.reads,
     through=("kafka",),
     config_rules=DEBEZIUM.config_rules,
+    voice=DEBEZIUM.voice,
 )

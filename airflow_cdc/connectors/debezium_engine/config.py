@@ -6,13 +6,12 @@ transforms names of its own. Settings of its environment (`DEBEZIUM_SOURCE_…`)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_cdc.connectors.java_properties import parse
+from airflow_cdc.connectors.java_properties import lines, parse, written
 from airflow_cdc.connectors.whole_file import replace_file
 from airflow_cdc.core.errors import ConnectorError
 
@@ -24,8 +23,6 @@ _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _PARTS: Final = ("key", "value")
 # debezium.transforms.x.type → transforms.x.type
 _OWN_NAMES: Final = ("transforms", "predicates")
-# one line of settings, with the lines that continue it
-_LOGICAL: Final = re.compile(r"(?:[^\n\\]|\\(?:\r?\n|.|$))*(?:\n|$)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +42,25 @@ class EngineConfig:
 
 def read_config(path: Path, where: str) -> EngineConfig:
     """Read the file. Raises ConnectorError."""
-    return parse_config(_text(path, where))
+    text = _text(path, where)
+    try:
+        return parse_config(text)
+    except ValueError as error:
+        raise _malformed(path, where, error) from None
 
 
 def parse_config(text: str) -> EngineConfig:
-    """Read its text."""
-    written = parse(text)
-    if not any(name.startswith(_SOURCE) for name in written):
-        return EngineConfig(written.get("name", ""), written, "")
-    own = {name.removeprefix(_SOURCE): value for name, value in written.items() if name.startswith(_SOURCE)}
+    """Read its text. Raises ValueError for one that Java refuses."""
+    file = {name: value.strip() for name, value in parse(text).items()}
+    if not any(name.startswith(_SOURCE) for name in file):
+        return EngineConfig(file.get("name", ""), file, "")
+    own = {name.removeprefix(_SOURCE): value for name, value in file.items() if name.startswith(_SOURCE)}
     named = {
         name.removeprefix(_SERVER): value
-        for name, value in written.items()
+        for name, value in file.items()
         if name.removeprefix(_SERVER).partition(".")[0] in _OWN_NAMES
     }
-    return EngineConfig(written.get(_SINK, ""), {**named, **dict(_converters(written)), **own}, _SOURCE)
+    return EngineConfig(file.get(_SINK, ""), {**named, **dict(_converters(file)), **own}, _SOURCE)
 
 
 def change_config(path: Path, changes: Mapping[str, str | None], where: str) -> None:
@@ -68,38 +69,39 @@ def change_config(path: Path, changes: Mapping[str, str | None], where: str) -> 
     A copy of the old file stays beside it as NAME.before. Raises ConnectorError.
     """
     text = _text(path, where)
+    try:
+        changed = edited(text, changes)
+    except ValueError as error:
+        raise _malformed(path, where, error) from None
     replace_file(path.with_name(f"{path.name}.before"), _bytes(text), like=path)
-    replace_file(path, _bytes(edited(text, changes)), like=path)
+    replace_file(path, _bytes(changed), like=path)
 
 
 def edited(text: str, changes: Mapping[str, str | None]) -> str:
-    """The text of a properties file with other values."""
-    lines, done = [], set()
-    for line in _LOGICAL.findall(text):
-        name = next(iter(parse(line)), "")
-        if name not in changes:
-            lines.append(line)
-        elif name not in done:
-            done.add(name)
-            lines += _line(name, changes[name])
-    new = [line for name, value in changes.items() if name not in done for line in _line(name, value)]
-    end = "\n" if new and lines and "".join(lines)[-1:] not in ("", "\n") else ""
-    return "".join((*lines, end, *new))
+    """The text of a properties file with other values. Raises ValueError for one that Java refuses."""
+    kept, done, last = [], set(), None
+    for line in lines(text):
+        if line.key is None or line.key not in changes:
+            kept.append(line.raw)
+            last = line
+        elif line.key not in done:
+            done.add(line.key)
+            kept += _line(line.key, changes[line.key])
+            last = None
+    new = [part for name, value in changes.items() if name not in done for part in _line(name, value)]
+    if new and last is not None:  # an empty line ends one that a backslash continues
+        kept.append("\n\n" if last.open else "" if last.raw[-1] in "\r\n" else "\n")
+    return "".join((*kept, *new))
 
 
 def _line(name: str, value: str | None) -> list[str]:
-    return [] if value is None else [f"{_escaped(name)}={_escaped(value)}\n"]
+    return [] if value is None else [written(name, value)]
 
 
-def _escaped(text: str) -> str:
-    """As both Latin-1 and UTF-8 readers understand it."""
-    plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    return "".join(char if char.isascii() else "".join(f"\\u{unit:04x}" for unit in _units(char)) for char in plain)
-
-
-def _units(char: str) -> Iterator[int]:
-    raw = char.encode("utf-16-be")
-    return (int.from_bytes(raw[at : at + 2]) for at in range(0, len(raw), 2))
+def _malformed(path: Path, where: str, error: ValueError) -> ConnectorError:
+    return ConnectorError(
+        f"{path} cannot be read: {error}", where=where, todo="Correct that escape: the engine cannot read it either."
+    )
 
 
 def _converters(written: Mapping[str, str]) -> Iterator[tuple[str, str]]:

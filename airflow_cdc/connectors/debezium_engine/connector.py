@@ -10,13 +10,13 @@ from typing import Final, Self
 
 from airflow_cdc.connectors.commands import Commands
 from airflow_cdc.connectors.debezium.connector import AnyDebezium
+from airflow_cdc.connectors.debezium.names import server_of
 from airflow_cdc.connectors.debezium_engine.config import EngineConfig, change_config, read_config
 from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint
 from airflow_cdc.connectors.debezium_engine.log import failure_in, size_of
 from airflow_cdc.connectors.debezium_engine.stores.file import FileOffsets
 from airflow_cdc.connectors.debezium_engine.stores.offsets import EngineOffsetStore, Offsets, value_of
 from airflow_cdc.connectors.debezium_engine.stores.table import TableOffsets
-from airflow_cdc.connectors.kafka_connect.client import server_of
 from airflow_cdc.connectors.kafka_connect.offsets_topic import offset_key, parse_key
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError

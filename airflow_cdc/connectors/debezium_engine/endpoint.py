@@ -20,6 +20,7 @@ class EngineEndpoint:
         offsets_file: the file of its offsets; "": as `config` says.
         log: its log; "": it cannot be read from here.
         start, stop, status: commands, as lists of words.
+        environment: names of variables that the commands get beside the usual ones, or NAME=value.
         timeout: how long `status` may take to answer, in seconds.
     """
 
@@ -31,10 +32,11 @@ class EngineEndpoint:
     start: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
+    environment: tuple[str, ...] = ()
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
-        for name in ("start", "stop", "status"):
+        for name in ("start", "stop", "status", "environment"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         database: Any = self.database
         if isinstance(database, dict):  # read from JSON

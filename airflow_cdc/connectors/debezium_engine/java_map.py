@@ -24,6 +24,9 @@ _NULL: Final = b"\x70"
 _END: Final = b"\x78"
 _LOAD_FACTOR: Final = 0.75
 _FEWEST_BUCKETS: Final = 16
+# Java's own limits: it takes no table for larger, and no load factor for further from 1
+_MOST_BUCKETS: Final = 1 << 30
+_LOAD_FACTORS: Final = (0.25, 4.0)
 
 
 class NotAMapError(ValueError):
@@ -47,7 +50,7 @@ class JavaMap:
         rest = {name: one for name, one in self.entries.items() if name != key or value is not None}
         entries = rest if value is None else {**rest, key: value}
         buckets = self.buckets
-        while len(entries) > buckets * self.load_factor:
+        while len(entries) > buckets * self.load_factor and buckets < _MOST_BUCKETS:
             buckets *= 2
         return replace(self, entries=entries, buckets=buckets, threshold=int(buckets * self.load_factor))
 
@@ -72,6 +75,11 @@ class JavaMap:
         load_factor, threshold = reader.numbers(">fi")
         reader.expect(_BLOCK)
         buckets, size = reader.numbers(">ii")
+        low, high = _LOAD_FACTORS
+        if not (low <= load_factor <= high and 1 <= buckets <= _MOST_BUCKETS and threshold >= 0 and size >= 0):
+            raise NotAMapError(
+                f"no map of Java's: {size} entries in {buckets} places, with load factor {load_factor:g}"
+            )
         entries: dict[bytes, bytes | None] = {}
         for _ in range(int(size)):
             key = reader.array()

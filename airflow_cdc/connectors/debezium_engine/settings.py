@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
-from airflow_cdc.connectors.commands import COMMAND
+from airflow_cdc.connectors.commands import COMMAND, VARIABLE
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 
@@ -39,6 +39,11 @@ class EngineSettings(ConnectorSpec):
         "The file of its offsets as the Airflow worker sees it, if that differs from `offset.storage.file.filename`.",
         default="",
     )
+    environment: tuple[str, ...] = key(
+        "Variables that the commands get beside PATH, HOME, LANG and TZ: names of the worker's, or NAME=value.",
+        form=VARIABLE,
+        default=(),
+    )
     log: str = key("Its log, as the Airflow worker sees it; without it nobody sees why it has ended.", default="")
 
     def at(self, endpoint: E) -> E:
@@ -46,4 +51,4 @@ class EngineSettings(ConnectorSpec):
         own: Any = endpoint
         files = {"config": self.config, "offsets_file": self.offsets_file, "log": self.log}
         commands = {word: tuple(shlex.split(getattr(self, word))) for word in ("start", "stop", "status")}
-        return cast("E", replace(own, **files, **commands))
+        return cast("E", replace(own, **files, **commands, environment=self.environment))

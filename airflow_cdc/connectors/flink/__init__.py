@@ -16,4 +16,5 @@ KIND = ConnectorKind(
     reads={"mysql": Reads(codec=Lazy(".offset:FlinkCodec", __name__))},
     through=("direct",),
     config_rules=Lazy(".config_rules:RULES", __name__),
+    voice=Lazy(".error_texts:VOICE", __name__),
 )

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.connectors.patterns import SlowPatternError, fits
+from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.table import Table
 
 HEARTBEAT: Final = "heartbeat.interval"
@@ -49,10 +50,12 @@ class FlinkCapture:
     history_topic: str | None = None
     heartbeat_topic: str = ""
     reports_ddl: bool = False
+    truncates_seen: bool = False
     ddl_topic: str | None = None
     observed_only: bool = True
     years_adjusted: bool = False
     between: str = ""
+    rows_refused: CdcError | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> FlinkCapture:
@@ -80,6 +83,10 @@ class FlinkCapture:
         """None: see topic_of."""
         return ()
 
+    def carried(self, table: Table) -> Table:
+        """The table: no setting leaves a column out."""
+        return table
+
     def check_table(self, table: Table) -> None:
         """Raises ConfigError for a table that no source reads."""
         if self.reads and not any(_matches(one, table) for one in self.reads):
@@ -93,9 +100,9 @@ class FlinkCapture:
 def _matches(reads: tuple[str, str], table: Table) -> bool:
     """A source reads the tables whose names match as a whole."""
     try:
-        return all(re.fullmatch(pattern, name) for pattern, name in zip(reads, (table.schema, table.name), strict=True))
-    except re.error:
-        return True  # of another dialect: nothing is said of it
+        return all(fits(re.compile(one), name) for one, name in zip(reads, (table.schema, table.name), strict=True))
+    except (re.error, RecursionError, SlowPatternError):
+        return True  # of another dialect, or of one that takes for ever here: nothing is said of it
 
 
 def _check(options: Mapping[str, str]) -> None:

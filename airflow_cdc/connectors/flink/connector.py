@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn, Self
 
+from airflow_cdc.answers import explained
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.flink.checkpoint import SourceOffset, existing, read_checkpoint
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
@@ -55,6 +56,7 @@ class FlinkFacts(ConnectorFacts):
     by_yaml: bool = False
 
 
+@explained(ConnectorError, "Flink")
 class FlinkConnector:
     """The jobs of one Flink cluster, by their names."""
 
@@ -234,6 +236,10 @@ class FlinkConnector:
         """Raises ConnectorError, unless nothing would be changed."""
         if dict(before) != dict(after):
             self._not_ours(name)
+
+    def rebuilding(self, name: str) -> Mapping[str, str]:  # noqa: ARG002
+        """None: it keeps no definitions that a start could read again."""
+        return {}
 
     def is_away(self, name: str) -> bool:  # noqa: ARG002
         """Never: see point_at."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Address, CallLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +13,7 @@ class FlinkEndpoint:
     """A Flink cluster, and one job in it.
 
     Attributes:
-        url: of the JobManager's REST interface.
+        url: of the JobManager's REST interface. A login in it, or in `gateway`, is moved into `user` and `password`.
         gateway: of the SQL gateway; "": there is none, and no job is started from here.
         user, password: basic authentication of a proxy before both; "": none.
         verify: False: certificates are not checked.
@@ -37,8 +37,11 @@ class FlinkEndpoint:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "session", tuple(self.session))
-        for name in ("url", "gateway"):
-            object.__setattr__(self, name, getattr(self, name).rstrip("/"))
+        cluster, gateway = Address.of(self.url, "Flink"), Address.of(self.gateway, "Flink's SQL gateway")
+        object.__setattr__(self, "user", self.user or cluster.user or gateway.user)
+        object.__setattr__(self, "password", self.password or cluster.password or gateway.password)
+        for name, address in (("url", cluster), ("gateway", gateway)):
+            object.__setattr__(self, name, address.url)
 
     @property
     def where(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.files import replace_file
 
 SOURCE: Final = "mysql-cdc"
 BY_YAML: Final = (
@@ -133,17 +133,9 @@ class Plan:
     def write(self) -> None:
         """Replace the file, whole or not at all; it keeps its rights, for it holds a password. Raises ConnectorError."""
         path = Path(self.path)
-        part = path.with_name(f"{path.name}.part")
         try:
-            mode = path.stat().st_mode & 0o777
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as out:
-                json.dump(self.document, out, indent=2)
-                out.flush()
-                os.fsync(out.fileno())
-            part.chmod(mode)
-            part.replace(path)
+            replace_file(path, json.dumps(self.document, indent=2))
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise _unusable(self.path, f"cannot be written: {error.strerror}") from None
 
 

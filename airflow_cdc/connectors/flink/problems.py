@@ -187,20 +187,20 @@ def _not_built(why: str) -> Blocker:
 PROBLEMS = (
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        15,
+        84,
         "The job has an option with which its events cannot be followed.",
         setting_refused,
     ),
     Problem(
         "CONNECTOR_MISCONFIGURED",
-        16,
-        "The job takes no checkpoints, so it stores no position: after a failure it begins anew.",
+        26,
+        "The job takes no checkpoints, so it stores no position: after a failure it begins again from nothing.",
         stores_nothing,
     ),
     Problem(
         "GTID_AHEAD",
         29,
-        "The stored set holds transactions that the server has still to write: Flink would run, and skip each of them in silence.",
+        "The stored set holds transactions that the server has still to write: Flink would run, and silently skip each of them.",
         gtids_ahead,
         (TRANSLATE, FULL),
         about_position=True,
@@ -211,12 +211,13 @@ PROBLEMS = (
     Problem(
         "SOURCE_FAILED_OVER",
         51,
-        "Another server took over and the job went on there by itself: whether it had all that was read is not known.",
+        "Another server took over and the job continued there by itself: whether it had all that was read is not known.",
         went_on_elsewhere,
         (TRANSLATE, FULL),
+        in_order=True,
     ),
     *CONNECTOR_STATES,
-    Problem("CONNECTOR_MISCONFIGURED", 67, "No source of the job reads a table of this pipeline.", tables_not_read),
+    Problem("CONNECTOR_MISCONFIGURED", 85, "No source of the job reads a table of this pipeline.", tables_not_read),
     Problem(
         "CONNECTOR_MISCONFIGURED",
         91,

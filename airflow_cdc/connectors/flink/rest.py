@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import httpx
 
+from airflow_cdc.answers import ask, explained, parsed
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.core.secrets import mask_text
-from airflow_cdc.core.text import root_cause, shorten
+from airflow_cdc.core.text import root_cause, shown
 
 _OTHER_IDS: Final = "Cannot map checkpoint/savepoint state for operator"
 _ENDED: Final = frozenset({"FINISHED", "ERROR", "CANCELED", "CLOSED", "TIMEOUT"})
@@ -21,11 +21,17 @@ _CAUSE: Final = re.compile(r"Caused by: ((?:(?!Caused by: |\\n).)*)", re.DOTALL)
 _NOT_FOUND: Final = 404
 
 
+@explained(ConnectorError, "Flink")
 @dataclass(frozen=True, slots=True)
 class FlinkRest:
     """JSON requests to one cluster. Every method raises ConnectorError."""
 
     endpoint: FlinkEndpoint
+
+    @property
+    def where(self) -> str:
+        """How messages name the cluster."""
+        return self.endpoint.where
 
     # ---- the JobManager
 
@@ -62,7 +68,7 @@ class FlinkRest:
 
         operation = poll_until(done, timeout=timeout, interval=0.2, what="Flink to write a savepoint")
         if cause := operation.get("failure-cause"):
-            text = shorten(mask_text(root_cause(str(cause.get("stack-trace") or cause.get("class")))))
+            text = shown(root_cause(str(cause.get("stack-trace") or cause.get("class"))))
             raise ConnectorError(
                 f"the savepoint failed: {text}",
                 where=self.endpoint.where,
@@ -110,16 +116,14 @@ class FlinkRest:
     def _call(self, method: str, url: str, body: Any = None) -> Any:
         end, where = self.endpoint, f"{self.endpoint.where}, {method} {url}"
         try:
-            answer = httpx.request(
-                method,
-                url,
-                json=body,
+            with httpx.Client(
                 auth=(end.user, end.password) if end.user else None,
                 verify=end.verify,
                 timeout=httpx.Timeout(end.timeout, connect=min(end.timeout, 10.0)),
                 headers={"Accept": "application/json"},
                 trust_env=False,
-            )
+            ) as client:
+                answer = ask(client, method, url, within=end.timeout, json=body)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ConnectorError(
                 f"Flink could not be asked: {error or type(error).__name__}",
@@ -133,7 +137,7 @@ def advised(error: ConnectorError) -> ConnectorError:
     """What a start ended with, with what to do if its state does not fit."""
     if _OTHER_IDS in error.what:
         error.todo = (
-            "The operators of a sink have other ids than in the state: Hudi numbers them anew in each job that one SQL"
+            "The operators of a sink have other ids than in the state: Hudi numbers them again in each job that one SQL"
             " gateway starts. Restart the SQL gateway, then run this again."
         )
     return error
@@ -148,7 +152,7 @@ def _content(answer: httpx.Response, where: str) -> Any:
             status=answer.status_code,
         )
     try:
-        return answer.json() if answer.content else None
+        return parsed(answer) if answer.content else None
     except ValueError:
         raise ConnectorError(
             "the answer is not JSON",
@@ -161,4 +165,4 @@ def _content(answer: httpx.Response, where: str) -> Any:
 def _message(body: str) -> str:
     """The last cause in an answer that holds whole stack traces, without secrets."""
     causes = [cause.strip() for cause in _CAUSE.findall(body)]
-    return shorten(mask_text(causes[-1] if causes else body.partition("\\n\\tat ")[0]), 600)
+    return shown(causes[-1] if causes else body.partition("\\n\\tat ")[0], 600)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.files import replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +99,9 @@ class StartFile:
 
     def write(self, start: Start) -> None:
         """Replace the file, whole or not at all."""
-        part = self.path.with_name(f"{self.path.name}.part")
         try:
-            with part.open("w", encoding="utf-8") as out:
-                json.dump(start.to_json(), out, indent=2)
-                out.flush()
-                os.fsync(out.fileno())
-            part.replace(self.path)
+            replace_file(self.path, json.dumps(start.to_json(), indent=2))
         except OSError as error:
-            part.unlink(missing_ok=True)
             raise self._fault(
                 f"cannot be written: {error.strerror}", "Let the worker's user write in that folder."
             ) from None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Self
 
+from airflow_cdc.answers import explained
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
@@ -21,6 +22,7 @@ Json = dict[str, Any]
 _NEVER: Final = ("FAILED", "DESTROYED")
 
 
+@explained(ConnectorError, "Kafka Connect")
 class KafkaConnect:
     """One Connect cluster. May be shared by threads; `close()` gives back its sockets."""
 
@@ -108,6 +110,12 @@ class KafkaConnect:
             where=self.endpoint.where,
             todo="Look for another writer of this connector's configuration, then do this again.",
         )
+
+    def plugins(self) -> dict[str, str]:
+        """The class of each connector that the worker can run → its version; "" for one that does not say."""
+        listed = self._http.call("GET", ("connector-plugins",))
+        self._shaped(listed, isinstance(listed, list) and all(isinstance(one, dict) for one in listed))
+        return {str(one.get("class", "")): str(one.get("version") or "") for one in listed}
 
     def validate(self, config: Mapping[str, str]) -> tuple[str, ...]:
         """What is wrong with a config, as "setting: fault" without secrets; () when it is valid."""
@@ -266,11 +274,6 @@ def _is_offset(entry: Any) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("partition"), dict):
         return False
     return "offset" in entry and isinstance(entry["offset"], dict | None)
-
-
-def server_of(config: Mapping[str, str]) -> str:
-    """The name under which a Debezium connector stores its offsets: topic.prefix (2.x and later)."""
-    return config.get("topic.prefix") or config.get("database.server.name") or ""
 
 
 def entry_of(offsets: list[Json], server: str) -> Json | None:

@@ -13,13 +13,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
 
+from airflow_cdc.answers import TooMuchError, ask, parsed
 from airflow_cdc.connectors.kafka_connect.auth import Identity
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Address, CallLimits
 from airflow_cdc.core.errors import ConfigError, ConnectorError
 from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.core.tls import TlsSettings
@@ -90,16 +91,15 @@ class ConnectEndpoint:
         return Identity(self.user, self.password, self.token_url, self.scope)
 
     def __post_init__(self) -> None:
-        text = self.url.strip()
-        parts = urlsplit(text if "://" in text else f"http://{text}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        address, token = Address.of(self.url, "Kafka Connect"), Address.of(self.token_url, "the token server")
+        if not address.url:
             raise ConfigError(
                 "the Kafka Connect connection has no usable URL", todo="Write one like http://connect:8083."
             )
-        object.__setattr__(self, "user", self.user or parts.username or "")
-        object.__setattr__(self, "password", self.password or parts.password or "")
-        netloc = parts.netloc.rpartition("@")[2]
-        object.__setattr__(self, "url", urlunsplit((parts.scheme, netloc, parts.path.rstrip("/"), "", "")))
+        object.__setattr__(self, "user", self.user or address.user or token.user)
+        object.__setattr__(self, "password", self.password or address.password or token.password)
+        object.__setattr__(self, "url", address.url)
+        object.__setattr__(self, "token_url", token.url)
 
     @property
     def where(self) -> str:
@@ -169,13 +169,15 @@ class ConnectHttp:
     def _once(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
         where = f"{self.endpoint.where}, {method} {path or '/'}"
         try:
-            answer = self._http().request(method, path or "/", json=body, params=params)
+            answer = ask(self._http(), method, path or "/", within=self.endpoint.timeout, json=body, params=params)
         except httpx.TimeoutException as error:
             raise ConnectorError(
                 f"no answer within {self.endpoint.timeout:g} s ({type(error).__name__})", where=where, todo=_CHECK_URL
             ) from None
         except _BROKEN as error:
             raise _broken(error, where) from None
+        except TooMuchError as error:
+            raise ConnectorError(str(error), where=where, todo=_CHECK_URL) from None
         except httpx.HTTPError as error:
             raise ConnectorError(f"the request failed: {type(error).__name__}", where=where, todo=_CHECK_URL) from None
         return _content(answer, where, secrets)
@@ -238,7 +240,7 @@ def _content(answer: httpx.Response, where: str, secrets: Sequence[str]) -> Any:
 
 def _json(answer: httpx.Response) -> Any:
     try:
-        return answer.json()
+        return parsed(answer)
     except ValueError:
         return None
 

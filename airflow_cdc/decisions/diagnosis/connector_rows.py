@@ -62,6 +62,7 @@ CONNECTOR_STATES: Final = (
         failed_transient,
         ("restart",),
         on_request=("full_snapshot", "diff_repair", "translate_gtid"),
+        in_order=True,
     ),
     Problem(
         "CONNECTOR_FAILED",
@@ -69,6 +70,7 @@ CONNECTOR_STATES: Final = (
         "The connector has failed for a reason that a restart meets again; the source still holds everything.",
         connector_failed,
         on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
+        in_order=True,
     ),
     Problem(
         "CONNECTOR_STOPPED",
@@ -76,13 +78,15 @@ CONNECTOR_STATES: Final = (
         "The connector was stopped or paused; nothing is captured until it is resumed.",
         connector_stopped,
         on_request=("restart", "full_snapshot", "diff_repair", "translate_gtid"),
+        in_order=True,
     ),
-    Problem("UNKNOWN", 56, "The connector is between states; look again in a moment.", unsettled),
+    Problem("UNKNOWN", 56, "The connector is between states; look again in a moment.", unsettled, in_order=True),
     Problem(
         "CONNECTOR_LOOPING",
         57,
         "The connector claims to run and does not come past its position.",
         connector_looping,
         on_request=("restart", "full_snapshot", "diff_repair"),
+        in_order=True,
     ),
 )

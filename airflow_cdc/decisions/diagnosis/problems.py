@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from airflow_cdc.core.observation import (
     ControlFacts,
     Observation,
     RefusedTable,
     SchemaFacts,
+    SinkFacts,
     SinkTableFacts,
     Unknown,
 )
 from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Evidence, Problem, Rules
 from airflow_cdc.decisions.diagnosis import lag
-from airflow_cdc.decisions.diagnosis.evidence import evidence, offset_evidence, states, tables_of
+from airflow_cdc.decisions.diagnosis.evidence import evidence, offset_evidence, states, tables_of, transport_of
 
-_REQUIRED = ("source", "connector", "transport", "control")
+_REQUIRED = ("source", "connector", "control")
 
 
 def recovery_open(case: AnyCase) -> Evidence | None:
@@ -39,7 +40,7 @@ def unread(case: AnyCase) -> Evidence | None:
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
-    """Sink or schemas could not be read. Problems proven by the server's facts still hold, but others may be hidden."""
+    """Topics, sink or schemas could not be read. Problems of what was read still hold, but others may be hidden."""
     parts = {part: f"could not be read: {why}" for part, why in case.seen.unknowns.items() if part not in _REQUIRED}
     return evidence(case, "observation", parts) if parts else None
 
@@ -73,6 +74,14 @@ def stamp_lost(case: AnyCase) -> Evidence | None:
         return None
     bare = {name: facts for name, facts in _bare(case.seen).items() if facts.exists and facts.rows}
     return _stamp_evidence(case, bare) if bare else None
+
+
+def sink_differs(case: AnyCase) -> Evidence | None:
+    """Readers see wrong rows, whatever the position is."""
+    sink = case.seen.sink
+    if not isinstance(sink, SinkFacts) or not sink.differs:
+        return None
+    return evidence(case, "stored reports", {"tables that differ": ", ".join(sink.differs)})
 
 
 def table_added(case: AnyCase) -> Evidence | None:
@@ -174,6 +183,13 @@ def _stamp_text(facts: SinkTableFacts) -> str:
     return f"stamp of epoch {facts.stamp.epoch}" if facts.stamp else f"exists without a stamp{rows}"
 
 
+def topics_remark(case: AnyCase) -> Iterator[str]:
+    """Why nothing is known of the topics, if their names can't be derived."""
+    transport = transport_of(case.seen)
+    if transport is not None and transport.unnamed:
+        yield f"topics: unknown, because {transport.unnamed}"
+
+
 RULES = Rules(
     (
         Problem(
@@ -199,8 +215,8 @@ RULES = Rules(
         ),
         Problem(
             "UNKNOWN",
-            40,
-            "The sink or the table definitions could not be read, so nobody knows whether the pipeline is complete.",
+            68,
+            "Topics, sink or table definitions could not be read, so nobody knows whether the pipeline is complete.",
             rest_unread,
         ),
         Problem(
@@ -249,6 +265,15 @@ RULES = Rules(
             FULL_SNAPSHOT,
         ),
         Problem(
+            "SINK_DIFFERS",
+            77,
+            "A comparison found rows that differ from the source, and none has found them equal since: `airflow cdc repair` "
+            "names them and writes them again.",
+            sink_differs,
+            WARNING,
+            on_request=("full_snapshot", "diff_repair"),
+        ),
+        Problem(
             "SINK_BEHIND",
             90,
             "Events wait to be applied: readers see old rows.",
@@ -264,5 +289,6 @@ RULES = Rules(
             ("none",),
             on_request=("full_snapshot", "diff_repair"),
         ),
-    )
+    ),
+    remarks=(topics_remark,),
 )

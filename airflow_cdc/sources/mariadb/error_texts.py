@@ -14,11 +14,14 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         51,
         r"could not find GTID state requested by (slave|replica)",
         "transactions that were not read yet were purged",
+        says="Could not find GTID state requested by slave in any binlog files",
     ),
     KnownText(
         "GTID_NOT_CONTAINED",
         61,
-        r"requested to start from GTID [\d-]+, which is not in the (master|source)'s binlog",
+        r"requested to start from GTID [\d-]+, which is not in the (master|source|primary)'s binlog|"
+        r"binlog on the (master|source|primary) is missing the GTID [\d-]+ requested",
         "the stored place names a transaction that this server never had, or lost",
+        says="requested to start from GTID 0-1-100, which is not in the master's binlog",
     ),
 )

@@ -265,6 +265,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
         at_risk,
         WARNING,
         on_request=("full_snapshot", "diff_repair"),
+        in_order=True,
     ),
     Problem(
         "SOURCE_MISCONFIGURED",
@@ -275,7 +276,7 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "LOG_INCOMPLETE",
-        94,
+        71,
         "Foreign keys change rows of captured tables, and this server does not log these changes.",
         log_incomplete,
         WARNING,

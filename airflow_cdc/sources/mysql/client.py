@@ -6,7 +6,6 @@ errors are SourceErrors (errors.py) that say what happened, where, and what to d
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +24,7 @@ from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.table_id import table_id
 from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
@@ -74,6 +74,7 @@ from airflow_cdc.sources.mysql.server_log import (
     wait_slice,
 )
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
+from airflow_cdc.sources.mysql.sql import key_predicate
 
 __all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 
@@ -276,6 +277,10 @@ class BinlogSource(Generic[F]):
             except SourceOutOfTimeError:
                 return None
 
+    def keys_condition(self, table: Table, keys: Sequence[str]) -> str:
+        """See core.ports.SourceDatabase."""
+        return key_predicate(table, keys)
+
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
         """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""
         schema, _, name = table.partition(".")
@@ -302,17 +307,15 @@ class BinlogSource(Generic[F]):
             f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.{self.innodb_tables}"
             f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
         )
-        by_table: dict[str, list[str]] = {}
+        by_table: dict[str, list[int]] = {}
         with suppress(SourceError), self.session() as session:
             pattern = f"^({'|'.join(doubtful) or '#'})$"
             for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
                 # the server's collation ignores case
                 for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
                     if name in names:
-                        by_table.setdefault(names[name], []).append(str(row["id"]))
-        return {
-            table: hashlib.sha256(",".join(sorted(ids)).encode()).hexdigest()[:16] for table, ids in by_table.items()
-        }
+                        by_table.setdefault(names[name], []).append(int(row["id"]))
+        return {table: table_id(ids) for table, ids in by_table.items()}
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
         """Which of these tables foreign keys change without an event in this server's log (INV 14)."""

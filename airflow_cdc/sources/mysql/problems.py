@@ -254,6 +254,7 @@ PROBLEMS = (
         failed_over,
         (TRANSLATE, FULL),
         on_request=("restart", "full_snapshot", "diff_repair"),
+        in_order=True,
     ),
     XA_ROLLED_BACK,
 )

@@ -23,6 +23,7 @@ from airflow_cdc.sources.mysql.session import QUICK_READ_S, Session, session_pin
 
 _OWNER: Final = re.compile(r"#\d+")
 START_OF_FILE: Final = 4
+_USUAL_FORMAT: Final = 1
 _LOG_FILTERS: Final = ("Binlog_Do_DB", "Binlog_Ignore_DB")
 _HEADER_EVENTS: Final = frozenset({"format_desc", "previous_gtids"})
 
@@ -49,6 +50,26 @@ class XaTransaction:
     gtrid_length: int
     bqual_length: int
     data: str
+
+    @property
+    def name(self) -> str:
+        """The id as XA statements take it: 'w3', or 'w3','b',5 with a branch and a format of its own.
+
+        The server shows it as hexadecimal digits (0x7733), or MariaDB as SQL already.
+        """
+        if not re.fullmatch(r"0x([0-9A-Fa-f]{2})*", self.data):
+            return self.data
+        raw = bytes.fromhex(self.data[2:])
+        own, branch = raw[: self.gtrid_length], raw[self.gtrid_length :]
+        plain = self.format_id == _USUAL_FORMAT
+        parts = [_xid_text(own), *([_xid_text(branch)] if branch or not plain else [])]
+        return ",".join(parts if plain else [*parts, str(self.format_id)])
+
+
+def _xid_text(part: bytes) -> str:
+    """A part of an XA id as an XA statement takes it."""
+    text = part.decode("ascii", "replace")
+    return f"'{text}'" if text.isprintable() and text.isascii() and "'" not in text else f"X'{part.hex()}'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +226,7 @@ def read_xa(session: Session, identity: ServerIdentity) -> XaState | None:
     rows = session.rows(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})", doing="read the XA counters")
     counts = {str(row["Variable_name"]).lower(): int(row["Value"]) for row in rows}
     try:
-        prepared = tuple(sorted(xa.data for xa in prepared_xa(session)))
+        prepared = tuple(sorted(xa.name for xa in prepared_xa(session)))
     except MissingPrivilegeError:
         prepared = ()
     started_at = identity.now.timestamp() - identity.uptime_s
@@ -245,7 +266,7 @@ def _await_xa(
 ) -> None:
     def ended() -> bool:
         if left := pending and pending & look(session):
-            raise NotYet(", ".join(sorted(xa.data for xa in left)))
+            raise NotYet(", ".join(sorted(xa.name for xa in left)))
         return True
 
     try:

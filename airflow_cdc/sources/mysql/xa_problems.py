@@ -13,14 +13,14 @@ def xa_rolled_back(case: AnyCase) -> Evidence | None:
     source, control = case.source, case.seen.control
     if source is None or not isinstance(control, ControlFacts):
         return None
-    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.checked_xa.items()}
-    shown = {f"since the last check of {name}": why for name, why in doubts.items() if why}
+    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.compared_xa.items()}
+    shown = {f"since the last comparison of {name}": why for name, why in doubts.items() if why}
     return server_evidence(case, shown) if shown else None
 
 
 XA_ROLLED_BACK = Problem(
     "XA_ROLLED_BACK",
-    95,
+    72,
     "XA transactions were rolled back after their rows may have been sent: such rows may be in the sink.",
     xa_rolled_back,
     WARNING,

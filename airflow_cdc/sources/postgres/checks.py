@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from airflow_cdc.core.check import Check
-from airflow_cdc.sources.postgres.facts import PgFacts
+from airflow_cdc.sources.postgres.facts import VIA_ROOT, PgFacts
 from airflow_cdc.sources.postgres.problems import identity_fault
 
 
@@ -23,7 +23,7 @@ def checks(facts: PgFacts, subject: str, unreadable: str) -> Iterator[Check]:
     if "wal_level" not in faults:
         yield Check(subject, "wal_level", "ok", facts.settings.get("wal_level", ""))
     for name, fault in faults.items():
-        yield Check(subject, name, "bad", fault, f"Change {name}: the events must hold every change of every row.")
+        yield Check(subject, name, "bad", fault, _way_out(facts, name))
     yield from _slot(facts, subject)
     yield from _publication(facts, subject)
     for table in facts.tables.values():
@@ -34,6 +34,12 @@ def checks(facts: PgFacts, subject: str, unreadable: str) -> Iterator[Check]:
         yield Check(subject, "privileges", "warn", f"missing {need}", "Grant it: a recovery needs it.")
     if not facts.missing_privileges:
         yield Check(subject, "privileges", "ok", "all that a recovery needs")
+
+
+def _way_out(facts: PgFacts, fault: str) -> str:
+    if fault == VIA_ROOT:
+        return f"ALTER PUBLICATION {facts.publication_name} SET ({VIA_ROOT} = true), then recover the table."
+    return f"Change {fault}: the events must hold every change of every row."
 
 
 def _slot(facts: PgFacts, subject: str) -> Iterator[Check]:

@@ -38,6 +38,7 @@ from airflow_cdc.sources.postgres.snapshot import (
     same_server_sql,
     wait_unused,
 )
+from airflow_cdc.sources.postgres.sql import key_predicate
 
 # the end of the log as written, which can be ahead of the part that is flushed to disk
 _INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
@@ -267,6 +268,10 @@ class PostgresSource:
         """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         found = self._within(f"SELECT count(*) AS n FROM {_place(table)}", seconds, doing=f"count the rows of {table}")
         return None if found is None else int(found["n"])
+
+    def keys_condition(self, table: Table, keys: Sequence[str]) -> str:
+        """See core.ports.SourceDatabase."""
+        return key_predicate(table, keys)
 
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
         """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""

@@ -33,6 +33,7 @@ SELECT name, setting, unit FROM pg_catalog.pg_settings WHERE name IN ('wal_level
   'max_slot_wal_keep_size', 'idle_replication_slot_timeout', 'max_wal_size', 'lc_monetary', 'synchronized_standby_slots')
 """
 
+VIA_ROOT: Final = "publish_via_partition_root"
 # pg_publication_tables already resolves FOR ALL TABLES, FOR TABLES IN SCHEMA and publish_via_partition_root
 _PUBLICATIONS: Final = "SELECT pg_catalog.to_jsonb(p) AS publication FROM pg_catalog.pg_publication p"
 _PUBLISHED: Final = "SELECT pg_catalog.to_jsonb(t) AS published FROM pg_catalog.pg_publication_tables t"
@@ -188,7 +189,16 @@ class PgFacts(SourceFacts):
         }
         left_out = ", ".join(self.publication.left_out)
         published = {f"publication {self.publication.name}": f"leaves out {left_out}"} if left_out else {}
-        return faults | published | filters
+        roots = ", ".join(self.by_partition)
+        by_partition = {VIA_ROOT: f"false: changes of {roots} arrive as those of its partitions"} if roots else {}
+        return faults | published | filters | by_partition
+
+    @property
+    def by_partition(self) -> tuple[str, ...]:
+        """Captured partitioned tables whose changes the publication sends under the names of their partitions."""
+        if self.publication is None or self.publication.via_root:
+            return ()
+        return tuple(sorted(one.name for one in self.tables.values() if one.partitioned))
 
     @property
     def oldest(self) -> str | None:
@@ -241,7 +251,7 @@ class PgFacts(SourceFacts):
         """Captured tables whose changes the publication does not send."""
         if self.publication is None:
             return ()
-        return tuple(sorted(set(self.tables) - set(self.publication.tables)))
+        return tuple(sorted(set(self.tables) - set(self.publication.tables) - set(self.by_partition)))
 
 
 def read_server(session: Session) -> ServerFacts:

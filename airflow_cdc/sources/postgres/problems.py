@@ -18,7 +18,7 @@ from airflow_cdc.sources.postgres.error_texts import TEXTS
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts, TableFacts
 from airflow_cdc.sources.postgres.position import PgPosition
 from airflow_cdc.sources.postgres.settings import PostgresSettings
-from airflow_cdc.sources.postgres.slot import Slot
+from airflow_cdc.sources.postgres.slot import PLUGIN, Slot
 
 PgCase: TypeAlias = Case[PgFacts, PgPosition]
 
@@ -88,8 +88,10 @@ def slot_invalidated(case: PgCase) -> Evidence | None:
 def slot_misfit(case: PgCase) -> Evidence | None:
     """The slot with that name is not the connector's: it has another database or plugin, or is a physical slot."""
     source = case.source
-    misfit = source.slot.misfit(source.log.database) if source is not None and source.slot is not None else ""
-    return server_evidence(case, {f"slot {source.slot_name}": misfit}) if source is not None and misfit else None
+    if source is None or source.slot is None:
+        return None
+    misfit = source.slot.misfit(source.log.database, _plugin(case))
+    return server_evidence(case, {f"slot {source.slot_name}": misfit}) if misfit else None
 
 
 def lsn_behind_restart(case: PgCase) -> Evidence | None:
@@ -191,7 +193,7 @@ def slot_grows(case: PgCase) -> Evidence | None:
 def publication_missing(case: PgCase) -> Evidence | None:
     """Changes written while the publication was missing, or did not include a table, are not sent afterwards."""
     source = case.source
-    if source is None or case.offset is None or not source.publication_name:
+    if source is None or case.offset is None or not source.publication_name or _plugin(case) != PLUGIN:
         return None
     if source.publication is None:
         return server_evidence(case, {f"publication {source.publication_name}": "does not exist in this database"})
@@ -205,7 +207,9 @@ def publication_missing(case: PgCase) -> Evidence | None:
 
 def published_in_part(case: PgCase) -> Evidence | None:
     source = case.source
-    faults = {name: text for name, text in source.log_faults.items() if name != "wal_level"} if source else {}
+    if source is None or _plugin(case) != PLUGIN:
+        return None
+    faults = {name: text for name, text in source.log_faults.items() if name != "wal_level"}
     return server_evidence(case, faults) if faults else None
 
 
@@ -244,6 +248,11 @@ def rights_missing(case: PgCase) -> Evidence | None:
     source = case.source
     lacks = {f"missing privilege {n}": need for n, need in enumerate(source.missing_privileges, 1)} if source else {}
     return server_evidence(case, lacks) if lacks else None
+
+
+def _plugin(case: PgCase) -> str:
+    """The output plugin that the connector reads with; the older ones, wal2json and decoderbufs, need no publication."""
+    return (case.connector.config.get("plugin.name", "").strip() if case.connector else "") or PLUGIN
 
 
 # ---- what they share ---------------------------------------------------------------------------
@@ -343,14 +352,14 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem("SOURCE_MISCONFIGURED", 48, "The slot of that name is not one that the connector can read.", slot_misfit),
     Problem("SLOT_ACTIVE_ELSEWHERE", 49, "Another reader uses the connector's slot.", slot_active_elsewhere),
     Problem("MAX_WAL_SENDERS", 50, "The server has no WAL sender to spare for the connector.", no_wal_sender),
-    Problem("AT_RISK", 54, "The log that the slot needs may be given up soon.", at_risk, WARNING),
+    Problem("AT_RISK", 54, "The log that the slot needs may be given up soon.", at_risk, WARNING, in_order=True),
     Problem(
         "CONNECTOR_LOOPING", 58, "The connector claims to run, and nobody reads its slot.", slot_unread,
-        on_request=("restart", "full_snapshot", "diff_repair"),
+        on_request=("restart", "full_snapshot", "diff_repair"), in_order=True,
     ),
-    Problem("REPLICA_IDENTITY", 92, "Updates or deletes of a table do not say which row they changed.", replica_identity, WARNING),
-    Problem("SLOT_GROWS", 94, "Nothing limits the log that the slot keeps: it may fill the server's disk.", slot_grows, WARNING),
-    Problem("LOG_INCOMPLETE", 95, "Rows of a captured table are in no event.", log_incomplete, WARNING),
+    Problem("REPLICA_IDENTITY", 73, "Updates or deletes of a table do not say which row they changed.", replica_identity, WARNING),
+    Problem("SLOT_GROWS", 74, "Nothing limits the log that the slot keeps: it may fill the server's disk.", slot_grows, WARNING),
+    Problem("LOG_INCOMPLETE", 71, "Rows of a captured table are in no event.", log_incomplete, WARNING),
     Problem("SOURCE_MISCONFIGURED", 96, "The reading role lacks rights that a recovery needs.", rights_missing, WARNING),
 )  # fmt: skip
 

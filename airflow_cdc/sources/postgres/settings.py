@@ -22,7 +22,7 @@ class PostgresSettings(SourceSpec):
     publication: str = key("The connector's publication (its `publication.name`).", default="dbz_publication")
     database: str = key("The database of the tables; left out: that of the connection.", default="")
     warn_kept_gb: int = key(
-        "Warn when the slot keeps more log than so many GB, which may fill the server's disk.", default=10
+        "Warn when the slot keeps more log than this many GB, which may fill the server's disk.", default=10
     )
 
     def at(self, endpoint: E) -> E:

@@ -8,7 +8,7 @@ from typing import NoReturn, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.topics import PartitionRanges, TopicState
+from airflow_cdc.core.topics import NewestRecord, PartitionRanges, TopicState
 
 WHERE = "no transport"
 
@@ -56,6 +56,10 @@ class DirectTransport:
     def topic_names(self) -> list[str]:
         """None exists."""
         return []
+
+    def newest(self, names: Iterable[str]) -> dict[str, NewestRecord]:  # noqa: ARG002
+        """None exists."""
+        return {}
 
     def records(self, topic: str, ranges: PartitionRanges | None = None) -> NoReturn:  # noqa: ARG002
         """Raises UsageError."""

@@ -14,8 +14,8 @@ from typing import Any, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
-from airflow_cdc.core.topics import Compaction, TopicState
-from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all
+from airflow_cdc.core.topics import Compaction, NewestRecord, TopicState
+from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all, read_newest
 
 __all__ = ["KafkaEndpoint", "KafkaTransport"]
 
@@ -132,6 +132,15 @@ class KafkaTransport:
         For small topics. Raises TransportError if there is no such topic or the ends are not reached in time.
         """
         return read_all(self.endpoint, topic, ranges)
+
+    def newest(self, names: Iterable[str]) -> dict[str, NewestRecord]:
+        """The newest committed record of each topic that has one: by its time, rather one with a value.
+
+        What is not read within the endpoint's timeout is absent. Raises TransportError.
+        """
+        states = self.topic_states(names)
+        parts = {(name, p): bounds for name, state in states.items() for p, bounds in state.partitions.items()}
+        return read_newest(self.endpoint, {part: (begin, end) for part, (begin, end) in parts.items() if begin < end})
 
     def history_records(self, topic: str) -> list[dict[str, Any]]:
         """All records of a schema history topic, oldest first.

@@ -12,11 +12,50 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         130,
         r"One or more records have been rejected|Compacted topic cannot accept message without key",
         "a table without a key writes into a compacted topic, which refuses messages without a key",
+        says="Compacted topic cannot accept message without key",
+    ),
+    KnownText(
+        "TRANSPORT_GAP",
+        133,
+        r"OffsetOutOfRangeException|Offsets? out of range with no configured reset policy|is out of range for partition",
+        "the topic no longer holds the offset that a reader was to continue at: retention removed events, or it was recreated",
+    ),
+    KnownText(
+        "TRANSPORT_MISCONFIGURED",
+        134,
+        r"Topic \S+ not present in metadata after|UNKNOWN_TOPIC_OR_PARTITION|UnknownTopicOrPartitionException|"
+        r"does not host this topic-partition",
+        "the topic does not exist and nobody may create it (auto.create.topics.enable, topic.creation.*)",
+        otherwise=(("CONNECTOR_FAILED_TRANSIENT", CUT),),
+        ask="kafka-topics --bootstrap-server … --describe --topic TOPIC",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        135,
+        r"TopicAuthorizationException|GroupAuthorizationException|ClusterAuthorizationException|"
+        r"TransactionalIdAuthorizationException|Not authorized to access",
+        "the brokers' ACLs refuse the connector's user: the message names the topic, group or cluster",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        161,
+        r"Failed to construct kafka|No resolvable bootstrap urls|Failed to (connect to and )?describe Kafka cluster|"
+        r"InvalidReplicationFactorException|PolicyViolationException|larger than available brokers",
+        "the brokers' address, security settings or number of brokers cannot work",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        176,
+        r"RecordTooLargeException|message is \d+ bytes when serialized which is larger than",
+        "one record is larger than the producer or the topic allows: raise max.request.size (producer.override.…) and the"
+        " topic's max.message.bytes; a restart does not help",
     ),
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
         192,
-        r"TimeoutException|NotLeaderOrFollowerException|NetworkException|DisconnectException",
+        r"TimeoutException|NotLeaderOrFollowerException|NotLeaderForPartitionException|NetworkException|DisconnectException|"
+        r"NotEnoughReplicasException|ProducerFencedException|InvalidProducerEpochException|CoordinatorNotAvailableException|"
+        r"timed out while waiting for producer to flush",
         CUT,
     ),
 )

@@ -12,11 +12,14 @@ from typing import Any, Final, Self
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, TransportError
 from airflow_cdc.core.text import first_named
+from airflow_cdc.core.topics import NewestRecord
 
 _CHECK_BOOTSTRAP: Final = (
     "Check bootstrap.servers, the login and the security settings, and that a broker answers there."
 )
 _POLL_MS: Final = 500
+# of each partition: a delete's tombstone, or the mark of a transaction, may be the last
+_NEWEST: Final = 4
 # setting → kafka-python's name for it; "": it is part of another one
 _SETTINGS: Final[dict[str, str]] = {
     "security.protocol": "security_protocol",
@@ -253,6 +256,47 @@ def _reading(
             consumer.close()
 
 
+def read_newest(endpoint: KafkaEndpoint, parts: Mapping[tuple[str, int], tuple[int, int]]) -> dict[str, NewestRecord]:
+    """Topic → the newest of the last committed records of its partitions ((topic, partition) → first offset, end).
+
+    A record without a value counts only where no other is read. A topic that is not read in time is absent.
+    """
+    from kafka import KafkaConsumer, TopicPartition
+
+    newest: dict[str, NewestRecord] = {}
+    if not parts:
+        return newest
+    with explaining(endpoint.where, "read the newest records"):
+        consumer = KafkaConsumer(
+            **_options(endpoint),
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",  # retention may remove what is asked for: any record tells
+        )
+        try:
+            asked = [TopicPartition(*part) for part in parts]
+            consumer.assign(asked)
+            ends = consumer.end_offsets(asked)  # of what is committed
+            for part, end in ends.items():
+                consumer.seek(part, max(parts[tuple(part)][0], end - _NEWEST))
+            deadline = time.monotonic() + endpoint.timeout
+            while time.monotonic() < deadline and any(consumer.position(part) < end for part, end in ends.items()):
+                for part, batch in consumer.poll(timeout_ms=_POLL_MS).items():
+                    for one in batch:
+                        newest[part.topic] = _newer(newest.get(part.topic), one)
+        finally:
+            consumer.close()
+    return newest
+
+
+def _newer(known: NewestRecord | None, record: Any) -> NewestRecord:
+    headers = tuple(str(name) for name, _ in record.headers or ())
+    other = NewestRecord(record.key, record.value, headers, max(record.timestamp or 0, 0))
+    if known is None:
+        return other
+    return max(other, known, key=lambda one: (one.value is not None, one.at_ms))
+
+
 def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
     with admin(endpoint) as client:
         described = client.describe_topics([topic])[0]
@@ -273,9 +317,19 @@ def _drain(consumer: Any, ends: Mapping[Any, int], deadline: float, where: str) 
                     yield Record(record.partition, record.offset, record.key, record.value)
 
 
+def _quiet() -> None:
+    """Keep kafka-python out of task logs: 17,529 lines of INFO in ten minutes. Where somebody set a level, it stays.
+
+    At DEBUG level its admin client logs its whole configuration, including the password.
+    """
+    ours, admin = logging.getLogger("kafka"), logging.getLogger("kafka.admin.client")
+    if ours.level == logging.NOTSET:
+        ours.setLevel(logging.WARNING)
+    admin.setLevel(max(admin.level, logging.INFO))
+
+
 def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
-    # at DEBUG level it logs its whole configuration, including the password
-    logging.getLogger("kafka.admin.client").setLevel(logging.INFO)
+    _quiet()
     ms = int(endpoint.timeout * 1000)
     options = {name: value for key, value in endpoint.security.items() if (name := _SETTINGS[key])}
     if by_token(endpoint.security):

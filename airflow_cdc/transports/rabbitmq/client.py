@@ -6,18 +6,21 @@ Every method opens short-lived connections with bounded timeouts, so a RabbitMqT
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn, Self
+from typing import Final, NoReturn, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError, UsageError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.core.topics import PartitionRanges, TopicState
+from airflow_cdc.core.topics import NewestRecord, PartitionRanges, TopicState
 from airflow_cdc.transports.rabbitmq import stream
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.forward import forward, waiting
 from airflow_cdc.transports.rabbitmq.management import Management
 from airflow_cdc.transports.rabbitmq.queue import STREAM, Queue
 from airflow_cdc.transports.rabbitmq.wire import Record, connected
+
+# messages at the end of a stream; some are no events but marks of ours
+_LAST: Final = 4
 
 
 class RabbitMqTransport:
@@ -86,6 +89,15 @@ class RabbitMqTransport:
                 raise TransportError("there is no such queue", where=f"{self.where}, queue {name}")
             ranges = self._partitions(queue)
         return [one for start, end in ranges.values() for one in stream.read(self.endpoint, name, start, end)]
+
+    def newest(self, names: Iterable[str]) -> dict[str, NewestRecord]:
+        """The newest message of each stream queue; such a message has no key. Raises TransportError."""
+        newest = {}
+        for name, state in self.topic_states(names).items():
+            last = {p: (max(begin, end - _LAST), end) for p, (begin, end) in state.partitions.items() if begin < end}
+            if values := [one.value for one in self.records(name, last) if one.value is not None] if last else []:
+                newest[name] = NewestRecord(None, values[-1])
+        return newest
 
     def history_records(self, topic: str) -> NoReturn:
         """Raises UsageError: no connector keeps table definitions in a queue."""

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Address, CallLimits
 from airflow_cdc.core.tls import TlsSettings
 
 
@@ -32,6 +32,10 @@ class RabbitMqEndpoint(TlsSettings):
     timeout: float = 30.0
     queue: str = ""
     stream: str = ""
+
+    def __post_init__(self) -> None:
+        # a login there would be another one than that of the messages
+        object.__setattr__(self, "management", Address.of(self.management, "RabbitMQ's management interface").url)
 
     @property
     def where(self) -> str:

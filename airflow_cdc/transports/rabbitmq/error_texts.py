@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_cdc.core.error_texts import KnownText
+from airflow_cdc.core.error_texts import CUT, LOGIN_REFUSED, KnownText
 
 TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
@@ -18,5 +18,17 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         132,
         r"PRECONDITION_FAILED - inequivalent arg ",
         "the connector declares its queue with other arguments than it has, so it cannot start",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        139,
+        r"ACCESS_REFUSED - (Login was refused|access to (exchange|queue|vhost|topic))|NOT_ALLOWED - (access|vhost)",
+        LOGIN_REFUSED,
+    ),
+    KnownText(
+        "CONNECTOR_FAILED_TRANSIENT",
+        196,
+        r"CONNECTION_FORCED|AlreadyClosedException|ShutdownSignalException|delivery acknowledgement on channel \d+ timed out",
+        CUT,
     ),
 )

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 
+from airflow_cdc.answers import ask, explained, parsed
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.text import first_named
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
@@ -22,6 +23,7 @@ _CHECK: Final = (
 )
 
 
+@explained(TransportError, "RabbitMQ")
 class Management:
     """The management interface at an endpoint. Raises TransportError."""
 
@@ -56,7 +58,7 @@ class Management:
         if self._endpoint.vhost not in names:
             raise TransportError(
                 f"user {self._endpoint.user} may see nothing in virtual host {self._endpoint.vhost}",
-                where=self._where,
+                where=self.where,
                 todo="Give the user of the RabbitMQ connection permissions in that virtual host, or correct its name (Schema).",
             )
 
@@ -78,18 +80,18 @@ class Management:
         return str(found["type"]) if found else ""
 
     def _get(self, client: httpx.Client, path: str) -> Any:
-        answer = client.get(path)
+        answer = ask(client, "GET", path, within=self._endpoint.timeout)
         if answer.status_code == _MISSING:
             return None
         if answer.status_code in _NO_ACCESS:
             raise TransportError(
                 f"the management interface refuses the user: {_refusal(answer)}",
-                where=self._where,
+                where=self.where,
                 todo="Check login and password of the RabbitMQ connection, and give that user the tag `management` and"
                 " permissions in the virtual host.",
             )
         answer.raise_for_status()
-        return answer.json()
+        return parsed(answer)
 
     @contextmanager
     def _client(self) -> Iterator[httpx.Client]:
@@ -103,19 +105,20 @@ class Management:
             reason = str(error)[:200] or type(error).__name__
             raise TransportError(
                 f"the management interface does not answer: {reason}",
-                where=self._where,
+                where=self.where,
                 todo=first_named(TLS_TODOS, reason, _CHECK),
             ) from None
 
     @property
-    def _where(self) -> str:
+    def where(self) -> str:
+        """How messages name it."""
         return f"{self._endpoint.where}, {self._endpoint.api}"
 
 
 def _refusal(answer: httpx.Response) -> str:
     """The status and the server's own reason, such as `Not management user`."""
     try:
-        reason = str(answer.json()["reason"])
+        reason = str(parsed(answer)["reason"])
     except (ValueError, LookupError, TypeError):
         reason = ""
     return f"HTTP {answer.status_code} {reason}".strip()

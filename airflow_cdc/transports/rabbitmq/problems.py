@@ -92,7 +92,7 @@ PROBLEMS = (
     ),
     Problem(
         "TRANSPORT_MISCONFIGURED",
-        96,
+        76,
         "The queue can lose messages, or change their order, before they are moved to the stream.",
         can_drop,
         WARNING,

@@ -100,7 +100,7 @@ class Queue:
             yield f"max-priority {own['max-priority']}: messages overtake others"
         limit = int(own.get("delivery-limit", _DELIVERIES))
         if self.kind == QUORUM and limit >= 0:
-            yield f"delivery-limit {limit}: a message is removed when so many processes have died with it; set it to -1"
+            yield f"delivery-limit {limit}: a message is removed when that many processes have died with it; set it to -1"
 
 
 @dataclass(frozen=True, slots=True)

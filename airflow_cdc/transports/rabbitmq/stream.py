@@ -91,7 +91,7 @@ def _ended(endpoint: RabbitMqEndpoint, queue: str, at: int, end: int) -> Transpo
     return TransportError(
         f"queue {queue} sent nothing from offset {at} on within {endpoint.timeout:g} s, and is to be read to {end}",
         where=endpoint.where,
-        todo="Try again; if it stays so, the queue was made anew: recover the tables.",
+        todo="Try again; if it stays so, the queue was recreated: recover the tables.",
     )
 
 

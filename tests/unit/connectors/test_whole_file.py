@@ -22,7 +22,7 @@ def test_a_file_with_passwords_is_never_open_to_others(tmp_path: Path, monkeypat
         modes.append(os.fstat(descriptor).st_mode & 0o777)
         sync(descriptor)
 
-    monkeypatch.setattr("airflow_cdc.connectors.whole_file.os.fsync", noted)
+    monkeypatch.setattr("airflow_cdc.files.os.fsync", noted)
     replace_file(path, b"new", like=path)
     assert (path.read_bytes(), path.stat().st_mode & 0o777, modes) == (b"new", 0o600, [0o600])
     assert list(tmp_path.iterdir()) == [path]
@@ -35,7 +35,7 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch:
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("airflow_cdc.connectors.whole_file.os.fsync", full)
+    monkeypatch.setattr("airflow_cdc.files.os.fsync", full)
     with pytest.raises(ConnectorError, match="No space left"):
         replace_file(path, b"new", like=path)
     assert path.read_bytes() == b"old"

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.decisions.apply.applied import LastChange
 from airflow_cdc.decisions.apply.plain import NotPlainError, PlainChange
-from airflow_cdc.decisions.apply.start import LastChange
 
 if TYPE_CHECKING:
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
@@ -150,6 +150,8 @@ def number_in(text: str) -> int:
 def binlog_change(source: Mapping[str, Any], order: Callable[[str], tuple[str, int]]) -> LastChange:
     """A change of a binary log. `order`: GTID → (origin, number) by which it is ordered."""
     file, gtid = source["file"], source.get("gtid")
+    if type(file) is not str or (gtid is not None and type(gtid) is not str):
+        raise NotPlainError
     base, dot, number = file.rpartition(".")
     if not dot or not base:
         raise NotPlainError

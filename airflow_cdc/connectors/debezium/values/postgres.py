@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from airflow_cdc.connectors.debezium.names import is_true
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
@@ -63,9 +64,12 @@ class PostgresValues:
         }
         for name, (setting, known, _) in _SETTINGS.items():
             if modes[name] not in known:
-                raise SchemaError(f"{setting}={modes[name]} cannot be decoded", todo=f"Use one of {', '.join(known)}.")
+                why = ": it rounds numbers to some 16 digits" if modes[name] == "double" else ""
+                raise SchemaError(
+                    f"{setting}={modes[name]} cannot be decoded{why}", todo=f"Use one of {', '.join(known)}."
+                )
         placeholder = config.get("unavailable.value.placeholder", PLACEHOLDER)
-        return cls(**modes, placeholder=placeholder, numbered=config.get(_METADATA, "").strip().lower() == "true")
+        return cls(**modes, placeholder=placeholder, numbered=is_true(config.get(_METADATA, "")))
 
     @property
     def way_out(self) -> str:
@@ -82,7 +86,7 @@ class PostgresValues:
         if table.keyless and not self.numbered:
             raise SchemaError(
                 "the table has no key, and its events are not numbered: rows that COPY writes at one place of the log"
-                " could not be told from repeats",
+                " could not be distinguished from repeats",
                 where=f"table {table.full_name}",
                 todo=f"Set {_METADATA}=true on the connector, or give the table a primary key.",
             )

@@ -81,6 +81,9 @@ def test_texts_and_nulls_come_through_packing() -> None:
         (packed(ROW, packet=3), "a packet of type 3"),
         (packed(ROW, kind=9), "an entry of the unknown type 9"),
         (b"\x10\x01", "a packet of type 0"),
+        (packed(ROW).replace(b"\xc3\xa9", b"\xc3\x28"), "not UTF-8"),
+        (packed(ROW).replace(b"shop", b"sh\xffp"), "not UTF-8"),
+        (packed(ROW).replace(b"name", b"n\xffme"), "not UTF-8"),
     ],
 )
 def test_what_is_no_message_of_canal_is_named(value: bytes, said: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -61,8 +62,11 @@ def test_the_destinations_file_wins_and_a_missing_one_is_named(tmp_path: Path) -
     ],
 )
 def test_what_cannot_be_followed_is_refused_by_name(setting: dict[str, str], said: str) -> None:
+    """The cursor can be read whatever these say (INV 40): only rows are refused."""
+    capture = CanalCapture.from_config({**BASE, **setting})
+    assert said in str(capture.rows_refused)
     with pytest.raises(ConfigError, match=said):
-        CanalCapture.from_config({**BASE, **setting})
+        capture.check_table(KEYED)
     assert CanalCapture.from_config(BASE).topic_of("shop.t") == "shop"
 
 
@@ -164,6 +168,21 @@ def test_a_start_that_leaves_a_server_behind_returns(tmp_path: Path) -> None:
         Commands(endpoint(stop=python("raise SystemExit(7)"))).stop(30)
     with pytest.raises(ConnectorError, match="did not end within"):
         Commands(endpoint(stop=python("import time; time.sleep(60)"))).stop(0.2)
+
+
+def test_commands_get_a_few_variables_and_those_that_the_pipeline_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the worker's whole environment: it holds Airflow's key, its database and its connections."""
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "hush-1")
+    monkeypatch.setenv("AIRFLOW_CONN_X", "hush-2")
+    monkeypatch.setenv("JAVA_HOME", "/jdk")
+    monkeypatch.setenv("TZ", "UTC")
+    code = "import json, os; print(json.dumps(dict(os.environ))); raise SystemExit(1)"
+    with pytest.raises(ConnectorError) as error:
+        Commands(endpoint(status=python(code), environment=("JAVA_HOME", "OPTS=-Xmx1g =x", "NOT_SET"))).running()
+    text = str(error.value)
+    given = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    usual = {name: value for name in ("PATH", "HOME", "LANG", "TZ") if (value := os.environ.get(name))}
+    assert {k: v for k, v in given.items() if k != "LC_CTYPE"} == {**usual, "JAVA_HOME": "/jdk", "OPTS": "-Xmx1g =x"}
 
 
 def test_commands_are_words_and_no_shell_reads_them() -> None:

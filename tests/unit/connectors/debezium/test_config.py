@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config import ConnectorSettings, remakes_publication
 from airflow_cdc.connectors.debezium.routing import KeyMark, _compiled, is_listed
 from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, MySqlValues
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.types import Unsupported
+from airflow_cdc.decisions.compare.canonical import not_compared
 from tests.unit.tables import col
 
 BASE = {
@@ -191,8 +194,13 @@ def test_routes_follow_each_other_and_their_predicates() -> None:
     ],
 )
 def test_inv_21_what_cannot_be_followed_exactly_is_refused(config: dict[str, str], message: str) -> None:
+    settings = with_config(config)
     with pytest.raises(ConfigError, match=message):
-        with_config(config)
+        settings.check_rows()
+    with pytest.raises(ConfigError, match=message):
+        settings.check_table(ORDERS)
+    with pytest.raises(ConfigError, match=message):
+        _ = settings.values
 
 
 @pytest.mark.parametrize(
@@ -204,8 +212,9 @@ def test_inv_21_what_cannot_be_followed_exactly_is_refused(config: dict[str, str
     ],
 )
 def test_inv_31_a_setting_that_keeps_ddl_out_of_sight_is_refused(config: dict[str, str], message: str) -> None:
+    settings = with_config(config)
     with pytest.raises(ConfigError, match=message):
-        with_config(config)
+        settings.check_rows()
 
 
 def test_inv_31_a_router_over_the_topic_of_schema_changes_hides_them() -> None:
@@ -217,8 +226,10 @@ def test_inv_31_a_router_over_the_topic_of_schema_changes_hides_them() -> None:
         _ = with_config(router).ddl_topic
 
 
-def test_harmless_transforms_pass() -> None:
-    made = with_config(transform("io.debezium.transforms.ExtractChangedRecordState"))
+@pytest.mark.parametrize("kind", ["ExtractChangedRecordState", "openlineage.OpenLineage"])
+def test_harmless_transforms_pass(kind: str) -> None:
+    made = with_config(transform(f"io.debezium.transforms.{kind}"))
+    assert made.rows_refused is None
     assert made.topic_of("shop.orders") == "shop1.shop.orders"
 
 
@@ -289,8 +300,8 @@ def test_a_comma_inside_a_regular_expression_is_escaped() -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        {"column.exclude.list": r"shop\.orders\.note"},
-        {"column.include.list": r"shop\.orders\.id"},
+        {"column.exclude.list": r"shop\.orders\.id"},
+        {"column.include.list": r"shop\.orders\.note"},
         {"column.mask.with.12.chars": r".*\.note"},
         {"column.mask.hash.SHA-256.with.salt.x": r"shop\.orders\.NOTE"},
         {"column.truncate.to.20.chars": r"shop\.orders\.note"},
@@ -304,6 +315,34 @@ def test_inv_21_settings_over_columns_are_refused_for_the_tables_they_touch(conf
     other = Table("shop", "others", (col("id", 1, "int", "int"),))
     if "include" not in next(iter(config)):
         made.check_table(other)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"column.exclude.list": r"shop\.orders\.note"},
+        {"column.exclude.list": r"other\.t\.x,shop\.orders\.no.*"},
+        {"column.include.list": r"shop\.orders\.(?!note).*"},
+        # a column that is left out may be masked, too
+        {"column.exclude.list": r"shop\.orders\.note", "column.mask.with.12.chars": r".*\.note"},
+    ],
+)
+def test_inv_43_a_column_that_the_connector_leaves_out_is_left_out_of_the_mirror(config: dict[str, str]) -> None:
+    made = with_config(config)
+    made.check_table(ORDERS)
+    carried = made.carried(ORDERS)
+    assert carried.left_out == ("note",)
+    assert [column.name for column in carried.columns] == [c.name for c in ORDERS.columns if c.name != "note"]
+    assert ("note", "not mirrored: the connector leaves it out") in not_compared(carried)
+
+
+def test_inv_43_a_column_of_an_unsupported_type_is_refused_until_the_advice_is_followed() -> None:
+    odd = replace(
+        ORDERS, columns=(*ORDERS.columns, replace(ORDERS.columns[-1], name="odd", ordinal=99, type=Unsupported()))
+    )
+    with pytest.raises(SchemaError, match="Exclude the column on the connector"):
+        with_config({}).check_table(odd)
+    with_config({"column.exclude.list": r"shop\.orders\.odd"}).check_table(odd)
 
 
 def test_inv_05_settings_that_hide_a_gap_are_named() -> None:
@@ -326,19 +365,149 @@ POSTGRES = {"connector.class": "io.debezium.connector.postgresql.PostgresConnect
 
 def test_inv_05_a_publication_that_the_connector_makes_anew_is_named_by_default_too() -> None:
     mode = "publication.autocreate.mode"
-    assert ConnectorSettings.from_config(POSTGRES).healing == (f"{mode}=all_tables",)
+    assert remakes_publication(POSTGRES) == f"{mode}=all_tables"
     for value in ("all_tables", "filtered", "no_tables"):
-        assert ConnectorSettings.from_config({**POSTGRES, mode: value}).healing == (f"{mode}={value}",)
-    assert ConnectorSettings.from_config({**POSTGRES, mode: "disabled"}).healing == ()
-    assert read().healing == (), "MySQL has no publication"
+        assert remakes_publication({**POSTGRES, mode: value}) == f"{mode}={value}"
+    assert remakes_publication({**POSTGRES, mode: "disabled"}) == ""
+    assert remakes_publication({**POSTGRES, "plugin.name": "wal2json"}) == "", "wal2json needs no publication"
+    assert remakes_publication(BASE) == "", "MySQL has no publication"
 
 
 def test_inv_21_a_connector_that_drops_its_slot_when_it_stops_is_refused() -> None:
     drops = {**POSTGRES, "slot.drop.on.stop": "true"}
     with pytest.raises(ConfigError, match=r"slot\.drop\.on\.stop"):
-        ConnectorSettings.from_config(drops)
-    ConnectorSettings.from_config({**drops, "slot.drop.on.stop": "false"})
+        ConnectorSettings.from_config(drops).check_rows()
+    ConnectorSettings.from_config({**drops, "slot.drop.on.stop": "false"}).check_rows()
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "decoderbufs"])
+def test_an_older_plugin_needs_no_publication_and_is_followed_by_its_slot(plugin: str) -> None:
+    settings = ConnectorSettings.from_config({**POSTGRES, "plugin.name": plugin})
+    assert (settings.healing, settings.prefix) == ((), "shop1")
 
 
 def test_values_may_be_missing() -> None:
     assert ConnectorSettings.from_config({**BASE, "skipped.operations": None}).truncates_seen is False  # type: ignore[dict-item]
+
+
+OUTBOX = transform("io.debezium.transforms.outbox.EventRouter")
+UNWRAP = transform("io.debezium.transforms.ExtractNewRecordState")
+AVRO = {"key.converter": "io.confluent.connect.avro.AvroConverter"}
+
+
+@pytest.mark.parametrize("config", [OUTBOX, UNWRAP, AVRO, {"decimal.handling.mode": "no such mode"}])
+def test_inv_40_how_events_are_written_says_nothing_of_names_and_position(config: dict[str, str]) -> None:
+    history = {"schema.history.internal.kafka.topic": "h", "heartbeat.interval.ms": "1000", "snapshot.mode": "always"}
+    settings = with_config({**config, **history})
+    assert settings.rows_refused is not None
+    assert (settings.prefix, settings.history_topic, settings.heartbeat_topic) == (
+        "shop1",
+        "h",
+        "__debezium-heartbeat.shop1",
+    )
+    assert settings.healing == ("snapshot.mode=always",)
+    assert settings.captures("shop.orders")
+
+
+def test_inv_40_every_refusal_of_rows_is_named_at_once() -> None:
+    error = with_config({**UNWRAP, **AVRO, "converters": "mine", "mine.type": "x"}).rows_refused
+    assert error is not None
+    for name in ("transforms.t.type", "key.converter", "converters"):
+        assert name in str(error)
+
+
+def test_inv_40_a_topic_is_named_unless_a_transform_chooses_it() -> None:
+    assert with_config({**UNWRAP, **AVRO}).topic_of("shop.orders") == "shop1.shop.orders"
+    for config in (
+        OUTBOX,
+        transform("com.example.Mystery"),
+        transform("io.debezium.transforms.ExtractNewRecordState", route__by__field="kind"),
+    ):
+        with pytest.raises(ConfigError, match=r"transforms\.t\.type"):
+            with_config(config).topic_of("shop.orders")
+
+
+OLD = {
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "database.server.name": "shop1",
+    "database.whitelist": "shop",
+    "table.blacklist": "shop.customers",
+    "column.blacklist": "shop.orders.note",
+    "database.history.kafka.topic": "h",
+    "database.history.kafka.bootstrap.servers": "k:9092",
+    "heartbeat.interval.ms": "1000",
+    "heartbeat.topics.prefix": "hb",
+    "snapshot.mode": "schema_only",
+}
+
+
+def test_names_of_debezium_1_are_read_as_what_they_were() -> None:
+    settings = ConnectorSettings.from_config(OLD)
+    assert (settings.prefix, settings.history_topic, settings.history_bootstrap) == ("shop1", "h", "k:9092")
+    assert (settings.topic_of("shop.orders"), settings.heartbeat_topic) == ("shop1.shop.orders", "hb.shop1")
+    assert settings.captures("shop.orders")
+    assert not settings.captures("shop.customers")
+    assert not settings.captures("other.orders")
+    assert settings.carried(ORDERS).left_out == ("note",)
+    assert settings.rows_refused is None
+    assert settings.truncates_seen, "Debezium 1.x sends TRUNCATE unless skipped.operations says otherwise"
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"database.history.skip.unparseable.ddl": "true"}, "silently skipped"),
+        ({"database.history.ddl.filter": "DROP.*"}, "silently skipped"),
+        ({"slot.drop_on_stop": "true"}, "drops the slot"),
+    ],
+)
+def test_inv_21_what_is_refused_is_refused_by_its_old_name_too(config: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ConnectorSettings.from_config({**OLD, **config}).check_rows()
+
+
+def test_inv_05_healing_is_named_by_its_old_name_too() -> None:
+    config = {**OLD, "event.deserialization.failure.handling.mode": "warn"}
+    assert ConnectorSettings.from_config(config).healing == ("event.processing.failure.handling.mode=warn",)
+
+
+def test_a_name_of_debezium_1_counts_for_nothing_beside_topic_prefix() -> None:
+    """Debezium 2.0 removed the lists: a connector that names its prefix in today's way does not read them."""
+    settings = read(table__whitelist="shop.customers", database__history__kafka__topic="h")
+    assert settings.captures("shop.orders")
+    assert settings.history_topic is None
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"table.include.list": "${file:/etc/cdc:tables}"},
+        {"decimal.handling.mode": "${env:MODE}"},
+        {"value.converter": "${file:/etc/cdc:converter}"},
+        {"transforms": "${env:TRANSFORMS}"},
+    ],
+)
+def test_inv_41_a_placeholder_is_unknown_and_never_a_value(config: dict[str, str]) -> None:
+    settings = with_config(config)
+    with pytest.raises(ConfigError, match="only Connect's own machine can resolve"):
+        settings.check_table(ORDERS)
+
+
+def test_inv_41_a_prefix_that_cannot_be_seen_names_no_topic() -> None:
+    settings = read(topic__prefix="${file:/etc/cdc:prefix}", heartbeat__interval__ms="1000")
+    assert (settings.prefix, settings.heartbeat_topic) == ("", "")
+    with pytest.raises(ConfigError, match=r"topic.prefix is \$\{file:/etc/cdc:prefix\}"):
+        settings.topic_of("shop.orders")
+
+
+def test_inv_41_a_password_from_a_provider_hides_nothing() -> None:
+    settings = read(database__password="${file:/etc/cdc:password}", database__user="${file:/etc/cdc:user}")
+    settings.check_table(ORDERS)
+    assert settings.topic_of("shop.orders") == "shop1.shop.orders"
+
+
+def test_a_group_of_a_regular_expression_is_no_placeholder() -> None:
+    router = transform(
+        "org.apache.kafka.connect.transforms.RegexRouter", regex=r"(?<a>shop1)\.(.*)", replacement="${a}_x"
+    )
+    assert with_config(router).topic_of("shop.orders") == "shop1_x"

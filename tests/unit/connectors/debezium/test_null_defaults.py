@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk
+from airflow_cdc.connectors.debezium.null_defaults import null_fault, nulls_at_risk, replaces_nulls
 from airflow_cdc.core.observation import (
     Observation,
     SchemaFacts,
@@ -93,3 +93,11 @@ def test_another_writers_sink_is_its_own_matter() -> None:
     obs = with_nulls(OWN)
     theirs = replace(obs.pipeline, sink=replace(obs.pipeline.sink, writer="connect_sink"))
     assert diagnose(replace(obs, pipeline=theirs)).code == "HEALTHY"
+
+
+def test_a_converter_setting_that_nobody_can_see_may_be_any() -> None:
+    json = "org.apache.kafka.connect.json.JsonConverter"
+    named = {"value.converter": json, "value.converter.replace.null.with.default": "${env:REPLACE}"}
+    assert replaces_nulls(named)
+    assert not replaces_nulls({**named, "value.converter.replace.null.with.default": "false"})
+    assert replaces_nulls({"value.converter": "${env:CONVERTER}", "value.converter.replace.null.with.default": "false"})

@@ -47,7 +47,7 @@ def test_debezium_server_s_names_become_those_of_a_connector() -> None:
 def test_another_format_is_refused_by_its_name() -> None:
     config = parse_config(SERVER.replace("debezium.transforms", "x") + "debezium.format.value=avro\n").connector
     with pytest.raises(ConfigError, match=r"debezium\.format\.value=avro"):
-        ConnectorSettings.from_config(config)
+        ConnectorSettings.from_config(config).check_rows()
 
 
 def test_an_engine_s_own_file_has_no_prefix() -> None:

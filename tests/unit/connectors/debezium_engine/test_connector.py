@@ -231,6 +231,6 @@ def test_a_file_that_may_not_be_written_names_what_to_set_by_hand(
     def refused(_path: Path, _flags: int, _mode: int) -> int:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("airflow_cdc.connectors.whole_file.os.open", refused)
+    monkeypatch.setattr("airflow_cdc.files.os.open", refused)
     with pytest.raises(ConnectorError, match=r"set by hand: debezium\.source\.snapshot\.mode=recovery"):
         engine.change_config("shop", before, {**before, "snapshot.mode": "recovery"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +55,20 @@ def test_a_file_that_is_half_written_is_refused(cut: int) -> None:
 def test_anything_else_is_refused(other: bytes) -> None:
     with pytest.raises(NotAMapError):
         JavaMap.from_bytes(other)
+
+
+# load factor and threshold, then places and entries, as they stand in REAL
+NUMBERS = (b"?@\x00\x00\x00\x00\x00\x0c", b"\x00\x00\x00\x10\x00\x00\x00\x01")
+
+
+@pytest.mark.parametrize(
+    ("load_factor", "buckets"), [(0.75, 0), (0.75, -16), (0.0, 16), (1e-9, 16), (float("nan"), 16), (1e30, 16)]
+)
+def test_a_table_of_no_size_is_refused_and_none_grows_for_ever(load_factor: float, buckets: int) -> None:
+    damaged = REAL.replace(NUMBERS[0], struct.pack(">fi", load_factor, 12))
+    damaged = damaged.replace(NUMBERS[1], struct.pack(">ii", buckets, 1))
+    with pytest.raises(NotAMapError, match="no map of Java's"):
+        JavaMap.from_bytes(damaged)
 
 
 @given(st.dictionaries(st.binary(), st.none() | st.binary(), max_size=40))

@@ -52,15 +52,15 @@ def held(rank: int, connector: FlinkFacts) -> Evidence | None:
 
 
 def test_an_option_that_cannot_be_followed() -> None:
-    assert held(15, facts()) is None
+    assert held(84, facts()) is None
     fault = ConfigError("scan.read-changelog-as-append-only.enabled is 'true'")
-    assert "append-only" in (held(15, facts(capture=None, capture_fault=fault)) or {})["refused"]
+    assert "append-only" in (held(84, facts(capture=None, capture_fault=fault)) or {})["refused"]
 
 
 def test_a_job_that_takes_no_checkpoints() -> None:
-    assert held(16, facts()) is None
-    assert "not set" in (held(16, facts(checkpoint_ms=None)) or {})["execution.checkpointing.interval"]
-    assert held(16, facts(jobs=(), checkpoint_ms=None)) is None  # it has ended: nothing is known of it
+    assert held(26, facts()) is None
+    assert "not set" in (held(26, facts(checkpoint_ms=None)) or {})["execution.checkpointing.interval"]
+    assert held(26, facts(jobs=(), checkpoint_ms=None)) is None  # it has ended: nothing is known of it
 
 
 def test_a_set_ahead_of_the_server_is_one_that_the_server_will_write_itself() -> None:

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
+    ConnectorFacts,
     ControlFacts,
     Observation,
     SinkFacts,
@@ -59,6 +61,7 @@ from tests.unit.faults import (
     BY_FILE,
     HERE,
     KNOWN,
+    NO_SINK,
     NO_STAMPS,
     POISON,
     PURGED,
@@ -125,6 +128,78 @@ def test_exit_status(obs: Observation, status: int) -> None:
     assert diagnose(obs).exit_status == status
 
 
+# ---- how events are written says nothing of the position ---------------------------------------
+
+REFUSED_FOR_ROWS = {
+    "Avro": {"value.converter": "io.confluent.connect.avro.AvroConverter"},
+    "flattened": {"transforms": "t", "transforms.t.type": "io.debezium.transforms.ExtractNewRecordState"},
+    "outbox": {"transforms": "t", "transforms.t.type": "io.debezium.transforms.outbox.EventRouter"},
+    "somebody's own": {"transforms": "t", "transforms.t.type": "com.example.Mystery"},
+    "not to be seen": {"table.include.list": "${file:/etc/cdc:tables}"},
+    "a setting": {"snapshot.select.statement.overrides": "shop.orders"},
+}
+POSITIONS = {
+    "purged": (seen(source=PURGED), "GTID_PURGED"),
+    "file purged": (
+        seen(
+            source=replace(SOURCE, **BY_FILE),
+            connector=connector_with(CONNECTOR, offset=file_offset("mysql-bin.000003")),
+        ),
+        "BINLOG_PURGED",
+    ),
+    "in order": (HEALTHY, "HEALTHY"),
+    "at risk": (with_source(retention=Retention(86400, now=100_000.0, written_until=20_000.0)), "AT_RISK"),
+    "failed": (with_connector(**FAILED), "CONNECTOR_FAILED"),
+    "no offset": (with_connector(offset=None), "OFFSET_MISSING"),
+}
+
+
+def written(obs: Observation, config: dict[str, str]) -> Observation:
+    """The observation with events written as `config` says; topics that can't be named are unknown, as `observe` has it."""
+    assert isinstance(obs.connector, ConnectorFacts)
+    connector = connector_with(obs.connector, config={**obs.connector.config, **config})
+    assert connector.capture is not None
+    try:
+        connector.capture.topic_of("shop.orders")
+    except ConfigError as error:
+        obs = replace(obs, transport=TransportFacts({}, unnamed=str(error)))
+    return replace(obs, connector=connector)
+
+
+@pytest.mark.parametrize("writing", REFUSED_FOR_ROWS)
+@pytest.mark.parametrize("position", POSITIONS)
+def test_inv_40_the_position_is_judged_however_events_are_written(position: str, writing: str) -> None:
+    obs, code = POSITIONS[position]
+    diagnosis = diagnose(written(obs, REFUSED_FOR_ROWS[writing]))
+    assert diagnosis.code == ("CONNECTOR_MISCONFIGURED" if code == "HEALTHY" else code)
+    assert any(remark.startswith("rows: refused, because") for remark in diagnosis.remarks)
+    assert not any(remark.startswith("rows") for remark in diagnose(obs).remarks)
+
+
+@pytest.mark.parametrize("writing", REFUSED_FOR_ROWS)
+def test_inv_40_without_a_sink_a_refusal_of_rows_is_no_problem(writing: str) -> None:
+    obs = replace(HEALTHY, pipeline=replace(PIPELINE, sink=NO_SINK), sink=SinkFacts({}))
+    diagnosis = diagnose(written(obs, REFUSED_FOR_ROWS[writing]))
+    assert diagnosis.code == "HEALTHY"
+    assert any(remark.startswith("rows: refused, because") for remark in diagnosis.remarks)
+
+
+@pytest.mark.parametrize("writing", REFUSED_FOR_ROWS)
+def test_inv_40_a_plan_that_reads_rows_is_refused_with_the_reason_for_rows(writing: str) -> None:
+    lost = written(seen(source=PURGED), REFUSED_FOR_ROWS[writing])
+    plan = make_plan(diagnose(lost), Policy(), lost)
+    assert plan.refused
+    assert next(iter(REFUSED_FOR_ROWS[writing].values())) in plan.reason or "transforms.t.type" in plan.reason
+
+
+def test_names_of_debezium_1_are_diagnosed_as_those_of_today() -> None:
+    old = {"connector.class": CONNECTOR.config["connector.class"], "database.server.name": "shop"}
+    assert diagnose(with_connector(config=old)).code == "HEALTHY"
+    lost = replace(seen(source=PURGED), connector=connector_with(CONNECTOR, config=old))
+    assert diagnose(lost).code == "GTID_PURGED"
+    assert not make_plan(diagnose(lost), Policy(), lost).refused
+
+
 # ---- between the rows --------------------------------------------------------------------------
 
 
@@ -147,25 +222,19 @@ FAULTS: list[Observation] = [
 ]
 
 
-# what the server's own facts prove, whatever else could be read
-BY_SERVER = {row.code for row in PROBLEMS if 25 <= row.rank < 40}
-
-
 def without(obs: Observation, unread: tuple[str, ...]) -> Observation:
     parts: dict[str, Any] = {part: Unknown("not read") for part in unread}
     return replace(obs, **parts)
 
 
 @given(st.sampled_from(FAULTS), st.sampled_from(SOME_UNREAD))
-def test_with_anything_unread_nothing_is_healthy_and_only_server_facts_say_lost(
+def test_with_anything_unread_nothing_is_healthy_and_nothing_that_removes_rows_is_planned(
     obs: Observation, unread: tuple[str, ...]
 ) -> None:
     diagnosis = diagnose(without(obs, unread))
-    if diagnosis.code == "CONNECTOR_MISCONFIGURED":  # by the connector's own settings, and nothing follows from it
-        assert ("connector" not in unread, diagnosis.strategies) == (True, ())
-    elif set(unread) <= {"sink", "schema"}:
-        assert diagnosis.code in {"UNKNOWN", *BY_SERVER}
-    else:
+    assert diagnosis.code != "HEALTHY"
+    assert make_plan(diagnosis, Policy(), without(obs, unread)).strategy in ("none", "restart")
+    if not set(unread) <= {"sink", "schema", "transport"}:
         assert diagnosis.code == "UNKNOWN"
 
 
@@ -448,7 +517,31 @@ def test_of_two_faults_the_lost_position_is_told_first(other: str) -> None:
     assert diagnose(replace(seen(source=PURGED, connector=stopped), **parts)).code == "GTID_PURGED"
 
 
-@pytest.mark.parametrize("part", ["source", "connector", "transport", "control"])
+@pytest.mark.parametrize("part", ["transport", "sink", "schema"])
+def test_inv_40_what_the_server_proves_is_said_whatever_else_could_not_be_read(part: str) -> None:
+    lost = without(seen(source=PURGED), (part,))
+    diagnosis = diagnose(lost)
+    assert (diagnosis.code, [other.code for other in diagnosis.others]) == ("GTID_PURGED", ["UNKNOWN"])
+    assert make_plan(diagnosis, Policy(), lost).refused
+
+
+def test_inv_40_a_warning_stands_beside_what_runs_out() -> None:
+    healing = connector_with(CONNECTOR, config={**CONNECTOR.config, "snapshot.mode": "when_needed"})
+    ending = with_source(
+        retention=Retention(86400, now=100_000.0, written_until=20_000.0), missing_privileges=("RELOAD on *.*",)
+    )
+    diagnosis = diagnose(replace(ending, connector=healing))
+    assert diagnosis.code == "AT_RISK"
+    assert [other.code for other in diagnosis.others] == ["CONNECTOR_MISCONFIGURED", "SOURCE_MISCONFIGURED"]
+    assert "snapshot.mode=when_needed" in diagnosis.others[0].text
+
+
+def test_a_connector_that_failed_where_its_log_is_gone_did_not_fail_for_another_reason() -> None:
+    lost = replace(seen(source=PURGED), connector=connector_with(CONNECTOR, **FAILED))
+    assert [other.code for other in diagnose(lost).others] == []
+
+
+@pytest.mark.parametrize("part", ["source", "connector", "control"])
 def test_with_one_part_unread_no_second_fault_is_concluded(part: str) -> None:
     both = replace(seen(source=PURGED), sink=applied("id0", 5))
     assert diagnose(without(both, (part,))).code == "UNKNOWN"

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc import core, decisions
+from airflow_cdc.core.observation import Unknown
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.problem import Beside, Problem, Rules, assemble
+from airflow_cdc.core.problem import Beside, Danger, Problem, Rules, assemble
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, all_texts, problems_for, rules_for
 from tests.diagnosing import case_of
 from tests.unit.builders import HEALTHY, PIPELINE
+from tests.unit.faults import PURGED
 
 
 def combinations() -> list[Pipeline]:
@@ -41,6 +44,64 @@ def test_ranks_are_distinct_and_in_order(pipeline: Pipeline) -> None:
     assert problems_for(pipeline)[-1].code == "HEALTHY"
 
 
+# what each code costs while nobody acts, written down apart from the ranks; a code of several dangers by its description
+DANGERS = {
+    "RECOVERY_OPEN": Danger.OPEN,
+    "UNKNOWN": Danger.UNREAD,
+    "HEALTHY": Danger.FINE,
+    **dict.fromkeys(
+        ("LOG_INCOMPLETE", "XA_ROLLED_BACK", "REPLICA_IDENTITY", "SLOT_GROWS", "SINK_DIFFERS", "DELETES_DROPPED"),
+        Danger.THREAT,
+    ),
+    **dict.fromkeys(("SINK_BEHIND", "CONNECTOR_MISCONFIGURED"), Danger.SETTING),
+}
+SEVERAL = {
+    "UNKNOWN: The connector streams from": Danger.LOSS,
+    "UNKNOWN: Topics, sink or table definitions": Danger.LOSS,
+    "UNKNOWN: The connector is between states": Danger.LOSS,
+    "SOURCE_MISCONFIGURED: The source's log settings or its user's": Danger.SETTING,
+    "SOURCE_MISCONFIGURED: The reading role lacks rights": Danger.SETTING,
+    "TRANSPORT_MISCONFIGURED: The topic of the connector's schema history": Danger.THREAT,
+    "TRANSPORT_MISCONFIGURED: The queue can lose messages": Danger.THREAT,
+    "CONNECTOR_MISCONFIGURED: What Canal sends reaches no queue": Danger.LOSS,
+    "CONNECTOR_MISCONFIGURED: The job takes no checkpoints": Danger.LOSS,
+}
+
+
+def danger_of(row: Problem) -> Danger:
+    said = f"{row.code}: {row.description}"
+    several = next((danger for begin, danger in SEVERAL.items() if said.startswith(begin)), None)
+    return DANGERS.get(row.code, Danger.LOSS) if several is None else several
+
+
+@pytest.mark.parametrize("pipeline", combinations(), ids=lambda pipeline: pipeline.source.kind)
+def test_inv_40_of_every_two_problems_the_greater_danger_leads_and_the_other_is_named(pipeline: Pipeline) -> None:
+    rules, case = rules_for(pipeline), replace(HEALTHY, pipeline=pipeline)
+
+    def said_of(*rows: Problem) -> Diagnosis:
+        holding = tuple(replace(row, holds=lambda _case: {"seen": "yes"}) for row in rows)
+        return diagnose(case, replace(rules, problems=holding, remarks=()))
+
+    for one, other in itertools.combinations(rules.problems, 2):
+        diagnosis = said_of(one, other)
+        least = min(danger_of(one), danger_of(other))
+        assert diagnosis.description in {row.description for row in (one, other) if danger_of(row) == least}
+        named = {(one.description), *(beside.description for beside in diagnosis.others)}
+        assert (other.description in named) == (other.code != "HEALTHY" and not explained(other, one)), (one, other)
+
+
+def explained(row: Problem, by: Problem) -> bool:
+    """Whether a row says nothing of its own beside another: the position is judged once, and what fails there fails by it."""
+    both_judge = row.judges_position and by.judges_position and by.danger is Danger.LOSS
+    return both_judge or (row.in_order and by.judges_position)
+
+
+def test_inv_40_no_row_of_the_position_is_taken_for_a_consequence_of_something_unread() -> None:
+    lost = replace(HEALTHY, source=PURGED, control=Unknown("locked"))
+    diagnosis = diagnose(lost, rules_for(PIPELINE))
+    assert (diagnosis.code, [other.code for other in diagnosis.others]) == ("UNKNOWN", ["GTID_PURGED"])
+
+
 def test_two_rows_of_one_rank_are_refused() -> None:
     row = Problem("A", 50, "", lambda _case: None)
     with pytest.raises(ValueError, match="A and B both have the rank 50"):
@@ -59,7 +120,6 @@ def test_a_row_carries_what_another_part_says_beside_it() -> None:
 # one sequence over all systems: a number that changes changes what a pipeline with two faults is told first
 ORDER = {
     10: "RECOVERY_OPEN",
-    15: "CONNECTOR_MISCONFIGURED",
     20: "UNKNOWN",
     21: "UNKNOWN",
     25: "SOURCE_MISCONFIGURED",
@@ -73,7 +133,6 @@ ORDER = {
     37: "GTID_NOT_CONTAINED",
     38: "UNKNOWN",
     39: "DDL_IN_GAP",
-    40: "UNKNOWN",
     41: "OFFSET_AMBIGUOUS",
     42: "NEW_PIPELINE",
     43: "OFFSET_MISSING",
@@ -98,14 +157,19 @@ ORDER = {
     64: "STAMP_LOST",
     65: "TABLE_ADDED",
     66: "TABLE_NEEDS_REREAD",
-    67: "CONNECTOR_MISCONFIGURED",
-    68: "CONNECTOR_MISCONFIGURED",
+    68: "UNKNOWN",
+    71: "LOG_INCOMPLETE",
+    72: "XA_ROLLED_BACK",
+    75: "TRANSPORT_MISCONFIGURED",
+    76: "DELETES_DROPPED",
+    77: "SINK_DIFFERS",
+    83: "CONNECTOR_MISCONFIGURED",
+    84: "CONNECTOR_MISCONFIGURED",
+    85: "CONNECTOR_MISCONFIGURED",
+    86: "CONNECTOR_MISCONFIGURED",
     90: "SINK_BEHIND",
     91: "CONNECTOR_MISCONFIGURED",
     92: "SOURCE_MISCONFIGURED",
-    93: "TRANSPORT_MISCONFIGURED",
-    94: "LOG_INCOMPLETE",
-    95: "XA_ROLLED_BACK",
     99: "HEALTHY",
 }
 

@@ -269,7 +269,7 @@ def test_a_plan_that_reads_nothing_has_no_duration() -> None:
     assert (plan(HEALTHY).seconds, plan(HEALTHY).fits_retention) == (None, None)
 
 
-CODES = {"AT_RISK", "XA_ROLLED_BACK", "SINK_BEHIND", "LOG_INCOMPLETE", "CONNECTOR_MISCONFIGURED"}
+CODES = {"AT_RISK", "SINK_DIFFERS", "XA_ROLLED_BACK", "SINK_BEHIND", "LOG_INCOMPLETE", "CONNECTOR_MISCONFIGURED"}
 WARNINGS = [row for row in ROWS if row[2] in CODES and diagnose(row[1]).strategies == ("none",)]
 
 

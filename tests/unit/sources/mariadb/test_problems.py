@@ -304,6 +304,6 @@ def test_an_offset_that_lacks_only_the_transaction_of_the_last_event_is_told_fro
 def test_inv_32_a_rollback_since_the_last_check_is_named(rollbacks: int, warned: bool) -> None:
     began = XaState("1/db/3306/x=/7", 7.0, prepares=4, rollbacks=0)
     facts = replace(MARIADB, xa=replace(began, rollbacks=rollbacks, prepares=5))
-    looked = replace(observed(OFFSET, facts), control=ControlFacts(3, checked_xa={"shop.orders": began}))
+    looked = replace(observed(OFFSET, facts), control=ControlFacts(3, compared_xa={"shop.orders": began}))
     problem = next(one for one in PROBLEMS if one.code == "XA_ROLLED_BACK")
     assert (problem.holds(rules_for(looked.pipeline).case(looked)) is not None) is warned

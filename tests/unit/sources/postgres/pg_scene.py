@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from airflow_cdc.connectors.debezium.connector import address_in, read_capture
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.connector import address_in
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec, value_at
 from airflow_cdc.core.observation import ConnectorFacts, Observation, SinkFacts, SinkTableFacts, TaskState
 from airflow_cdc.core.stamp import Stamp
@@ -69,7 +70,6 @@ def facts(slot: Slot | None = SLOT, **changes: Any) -> PgFacts:
 
 def connector(offset: Mapping[str, Any] | None = None, *, state: str = "RUNNING", trace: str = "") -> ConnectorFacts:
     """The connector with a stored offset (default: in order); at rest it has no task."""
-    capture, fault = read_capture(CONFIG)
     value = value_at(Lsn(STORED)) if offset is None else dict(offset)
     tasks = (TaskState(0, "FAILED" if trace else "RUNNING", trace),) if state == "RUNNING" else ()
     key = {"server": "shop"}
@@ -82,8 +82,7 @@ def connector(offset: Mapping[str, Any] | None = None, *, state: str = "RUNNING"
         offsets_count=1 if value else 0,
         address=address_in(CONFIG),
         heartbeats=True,
-        capture=capture,
-        capture_fault=fault,
+        capture=ConnectorSettings.from_config(CONFIG),
     )
 
 

@@ -11,12 +11,13 @@ from airflow_cdc.connectors.debezium.offsets.postgres import value_at
 from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.core.position import Availability
 from airflow_cdc.kinds import all_texts, rules_for
+from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 from airflow_cdc.sources.postgres.problems import PROBLEMS, identity_fault
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
-from airflow_cdc.sources.postgres.slot import Slot, WalStatus
+from airflow_cdc.sources.postgres.slot import Slot, WalStatus, forecast
 from tests.diagnosing import diagnose, explain, make_plan
 from tests.unit.sources.postgres.pg_scene import (
     END,
@@ -66,6 +67,7 @@ ROWS: list[tuple[str, str, PgFacts, ConnectorFacts, str]] = [
     ("advanced", "LSN_BEFORE_SLOT", facts(replace(IDLE, confirmed=Lsn(STORED + 1))), STOPPED, ""),
     ("no publication", "PUBLICATION_MISSING", facts(publication=None), connector(), ""),
     ("a table not in it", "PUBLICATION_MISSING", facts(publication=replace(PUBLICATION, tables={TABLES[0]: ()})), connector(), ""),
+    ("partitions", "SOURCE_MISCONFIGURED", facts(tables={"public.a": replace(TABLE, name="public.a", partitioned=True)}, publication=replace(PUBLICATION, tables={"public.a_1": ()})), connector(), ""),
     ("inserts alone", "SOURCE_MISCONFIGURED", facts(publication=replace(PUBLICATION, operations=frozenset({"insert"}))), connector(), ""),
     ("some rows", "SOURCE_MISCONFIGURED", facts(publication=replace(PUBLICATION, row_filters={TABLES[0]: "(id > 5)"})), connector(), ""),
     ("a physical slot", "SOURCE_MISCONFIGURED", facts(replace(SLOT, plugin="")), connector(), ""),
@@ -128,6 +130,25 @@ def test_a_quiet_connector_at_rest_is_stopped_and_not_lost() -> None:
     """The slot follows lsn_commit, one transaction behind the stored lsn."""
     assert diagnose(observed(facts(IDLE), STOPPED)).code == "CONNECTOR_STOPPED"
     assert diagnose(observed(facts(replace(IDLE, confirmed=Lsn(STORED))), STOPPED)).code == "CONNECTOR_STOPPED"
+
+
+def test_inv_43_a_partitioned_table_is_refused_before_anything_is_stopped_until_it_is_published_by_its_root() -> None:
+    """Without publish_via_partition_root its changes arrive under its partitions' names, whatever is added to the publication."""
+    tables = {"public.a": replace(TABLE, name="public.a", partitioned=True)}
+    by_parts = replace(PUBLICATION, tables={"public.a_low": (), "public.a_high": ()})
+    lost = observed(facts(None, tables=tables, publication=by_parts), STOPPED)
+    plan = make_plan(diagnose(lost), lost.pipeline.policy, lost)
+    assert (diagnose(lost).code, plan.refused) == ("SLOT_MISSING", True)
+    assert "publish_via_partition_root is false" in plan.reason
+    bad = [one for one in checks(facts(tables=tables, publication=by_parts), "shop", "") if one.state == "bad"]
+    assert [one.todo for one in bad] == [
+        "ALTER PUBLICATION shop SET (publish_via_partition_root = true), then recover the table."
+    ]
+
+    by_root = replace(by_parts, via_root=True, tables={"public.a": ()})
+    put_right = observed(facts(None, tables=tables, publication=by_root), STOPPED)
+    assert not make_plan(diagnose(put_right), put_right.pipeline.policy, put_right).refused
+    assert all(one.state != "bad" for one in checks(facts(tables=tables, publication=by_root), "shop", ""))
 
 
 def test_a_new_pipeline_needs_no_slot() -> None:
@@ -206,3 +227,45 @@ def test_a_pipeline_whose_slot_is_gone_is_read_again() -> None:
     assert not plan.refused
     assert plan.strategy == "full_snapshot"
     assert PostgresSource(ENDPOINT).where == "postgres 10.0.0.7:5432/shop as cdc"
+
+
+def by(config: dict[str, str], **changes: Any) -> ConnectorFacts:
+    """The connector of the healthy scene with other settings, at rest or not as `changes` say."""
+    own = connector(**changes)
+    return replace(own, config={**own.config, **config})
+
+
+DEFAULT = {"publication.autocreate.mode": "all_tables"}
+
+
+@pytest.mark.parametrize("mode", ["all_tables", "filtered"])
+def test_inv_41_a_publication_that_exists_and_covers_the_tables_is_healthy_with_a_notice(mode: str) -> None:
+    diagnosis = diagnose(observed(facts(), by({"publication.autocreate.mode": mode})))
+    assert (diagnosis.code, diagnosis.others) == ("HEALTHY", ())
+    assert any(f"publication.autocreate.mode={mode}" in remark for remark in diagnosis.remarks)
+
+
+def test_inv_41_a_publication_that_cannot_be_seen_is_not_taken_for_one_that_exists() -> None:
+    other = by({**DEFAULT, "publication.name": "another"})
+    assert diagnose(observed(facts(), other)).code == "CONNECTOR_MISCONFIGURED"
+    missing = diagnose(observed(facts(publication=None), by(DEFAULT)))
+    assert missing.code == "PUBLICATION_MISSING"
+    assert [one.code for one in missing.others] == ["CONNECTOR_MISCONFIGURED"]
+
+
+def test_inv_40_a_slot_that_fills_the_disk_leads_and_the_setting_is_named() -> None:
+    grows = facts(forecast=forecast(replace(SLOT, restart=Lsn(1)), Lsn(500 * 2**30), 1000.0, 0))
+    diagnosis = diagnose(observed(grows, by({**DEFAULT, "publication.name": "another"})))
+    assert diagnosis.code == "SLOT_GROWS"
+    assert [one.code for one in diagnosis.others] == ["CONNECTOR_MISCONFIGURED"]
+
+
+@pytest.mark.parametrize("plugin", ["wal2json", "decoderbufs"])
+def test_an_older_plugin_is_diagnosed_by_its_slot_and_needs_no_publication(plugin: str) -> None:
+    config = {"plugin.name": plugin}
+    slot = replace(SLOT, plugin=plugin)
+    assert diagnose(observed(facts(slot, publication=None), by(config))).code == "HEALTHY"
+    lost = replace(slot, active_pid=None, wal_status=WalStatus.LOST, restart=None)
+    assert diagnose(observed(facts(lost, publication=None), by(config, state="STOPPED"))).code == "SLOT_INVALIDATED"
+    misfit = diagnose(observed(facts(SLOT), by(config)))
+    assert misfit.code == "SOURCE_MISCONFIGURED"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from kafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFai
 
 from airflow_cdc.connectors.kafka_connect.offsets_topic import fold_offsets, offset_key, parse_key
 from airflow_cdc.core.errors import ConfigError, TransportError
+from airflow_cdc.transports.kafka import wire
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.kafka.wire import Record, explaining
 
@@ -85,3 +87,14 @@ def test_both_ways_in_which_a_refused_login_arrives_name_the_login(error: KafkaE
     with pytest.raises(TransportError) as caught, explaining("Kafka a:9092", "reach a broker"):
         raise error
     assert "the login" in caught.value.todo
+
+
+def test_what_the_client_library_says_of_itself_is_not_in_task_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It logged 17,529 lines of INFO in ten minutes; a level that somebody set stays."""
+    library = logging.getLogger("kafka")
+    monkeypatch.setattr(library, "level", logging.NOTSET)
+    wire._quiet()
+    assert library.level == logging.WARNING
+    monkeypatch.setattr(library, "level", logging.INFO)
+    wire._quiet()
+    assert library.level == logging.INFO

@@ -61,7 +61,7 @@ def test_what_the_default_modes_carry(made: PgColumn) -> None:
 )
 def test_a_mode_that_cannot_be_decoded_is_named(setting: str, value: str) -> None:
     with pytest.raises(SchemaError, match=f"{setting}={value}"):
-        ConnectorSettings.from_config({**CONFIG, setting: value})
+        ConnectorSettings.from_config({**CONFIG, setting: value}).check_rows()
 
 
 def test_a_table_without_a_key_needs_numbered_events() -> None:

@@ -1,0 +1,145 @@
+"""How a connector's converters write its keys and values, as its settings say: the format, where a schema's id is, what becomes of a NULL.
+
+Connect reads a converter's settings from the connector's configuration only if that also names the converter. What is
+told here is told by settings alone; the bytes of a record do not say it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from airflow_cdc.connectors.debezium.names import is_true
+from airflow_cdc.core.endpoint import Address
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.events.record import Ids
+from airflow_cdc.events.wire.ids import CONTENT_ID, GLOBAL_ID, Framing
+
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+APICURIO_AVRO: Final = "io.apicurio.registry.utils.converter.AvroConverter"
+APICURIO_JSON: Final = "io.apicurio.registry.utils.converter.ExtJsonConverter"
+_CONFLUENT: Final = "io.confluent.connect."
+_APICURIO: Final = "io.apicurio.registry.utils.converter."
+_FOUR_BYTES: Final = "Legacy4ByteIdHandler"
+
+
+class Format(StrEnum):
+    """What a converter writes."""
+
+    JSON = "JSON"
+    AVRO = "Avro"
+    JSON_SCHEMA = "JSON Schema"
+    PROTOBUF = "Protobuf"
+    OTHER = "an unknown format"
+    UNSEEN = "the worker's format"
+
+
+class _Known(NamedTuple):
+    """A class of converter: its format, and the setting by which a NULL stays NULL; "" if it has none."""
+
+    format: Format
+    keeps_null: tuple[str, str] = ("", "")
+
+
+_ENVELOPE_NULL: Final = ("replace.null.with.default", "false")
+_REGISTRY_NULL: Final = ("ignore.default.for.nullables", "true")
+_KNOWN: Final[Mapping[str, _Known]] = {
+    JSON: _Known(Format.JSON, _ENVELOPE_NULL),
+    f"{_CONFLUENT}avro.AvroConverter": _Known(Format.AVRO, _REGISTRY_NULL),
+    f"{_CONFLUENT}protobuf.ProtobufConverter": _Known(Format.PROTOBUF, _REGISTRY_NULL),
+    f"{_CONFLUENT}json.JsonSchemaConverter": _Known(Format.JSON_SCHEMA, _REGISTRY_NULL),
+    # seen on 2.6.13: a NULL arrives as the column's default, and no setting is read for it
+    APICURIO_AVRO: _Known(Format.AVRO),
+    APICURIO_JSON: _Known(Format.JSON_SCHEMA, _ENVELOPE_NULL),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Converter:
+    """One side's converter.
+
+    Attributes:
+        side: "key" or "value".
+        name: its class; "" where the connector names none.
+        framing: where the id of a record's schema is; None where there is none, or it can't be told.
+        registry: the address of its registry, as the connector knows it, without a login; "" for none.
+        replaces_null: whether a NULL may arrive as the column's default.
+        keeps_null: the connector's setting by which it does not; {} if there is none.
+    """
+
+    side: str
+    name: str
+    format: Format
+    framing: Framing | None = None
+    registry: str = ""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    replaces_null: bool = True
+    keeps_null: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_converter(config: Mapping[str, str], side: str) -> Converter:
+    """The converter of the connector's keys or values, by the connector's own settings."""
+    name = config.get(f"{side}.converter", "").strip()
+    own = f"{side}.converter."
+    options = {key.removeprefix(own): value.strip() for key, value in config.items() if key.startswith(own)}
+    known = _KNOWN.get(name, _Known(Format.OTHER if name else Format.UNSEEN))
+    option, value = known.keeps_null
+    user, password = _login(options)
+    return Converter(
+        side,
+        name,
+        known.format,
+        _framing(name, side, options),
+        _registry(name, options),
+        user,
+        password,
+        not option or options.get(option, "").lower() != value,
+        {own + option: value} if option else {},
+    )
+
+
+def _framing(name: str, side: str, options: Mapping[str, str]) -> Framing | None:
+    """Confluent's converters write five bytes before the message, unless a serializer of ids of another name is set."""
+    if name.startswith(_CONFLUENT):
+        other = options.get(f"{side}.schema.id.serializer", "")
+        return None if other and not other.endswith("PrefixSchemaIdSerializer") else Framing(Ids.CONFLUENT, side)
+    if name != APICURIO_AVRO:  # ExtJsonConverter writes the id beside its payload, and it is read without its schema
+        return None
+    return _of_apicurio(side, {key.removeprefix("apicurio.registry."): value for key, value in options.items()})
+
+
+def _of_apicurio(side: str, options: Mapping[str, str]) -> Framing | None:
+    """In headers by default, which version 3 changed to Confluent's form; the address says which version it is."""
+    newer = re.search(r"/apis/registry/v(?!2)\d+/?$", options.get("url", "")) is not None
+    if options.get("headers.handler"):
+        return None  # a class of somebody's own decides
+    kind = (
+        CONTENT_ID if options.get("use-id", "contentId" if newer else "globalId").lower() == "contentid" else GLOBAL_ID
+    )
+    if is_true(options.get("headers.enabled", "false" if newer else "true")):
+        return Framing(Ids.HEADERS, side, kind)
+    handler = options.get("id-handler", "")
+    four = is_true(options.get("as-confluent", "")) or handler.endswith(_FOUR_BYTES) or (newer and not handler)
+    return Framing(Ids.CONFLUENT if four else Ids.APICURIO, side, kind)
+
+
+def _registry(name: str, options: Mapping[str, str]) -> str:
+    urls = options.get("apicurio.registry.url" if name.startswith(_APICURIO) else "schema.registry.url", "")
+    try:
+        return Address.of(urls.split(",", maxsplit=1)[0], "the schema registry").url
+    except ConfigError:
+        return ""  # the connector could not use it either
+
+
+def _login(options: Mapping[str, str]) -> tuple[str, str]:
+    """Case: basic.auth.user.info=cdc:secret. A placeholder, which Connect alone resolves, is no login."""
+    info = options.get("basic.auth.user.info") or options.get("schema.registry.basic.auth.user.info") or ""
+    user, _, password = info.partition(":") if not info.startswith("${") else ("", "", "")
+    return (
+        user or options.get("apicurio.auth.username", ""),
+        password or options.get("apicurio.auth.password", ""),
+    )

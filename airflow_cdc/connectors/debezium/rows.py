@@ -1,0 +1,141 @@
+"""Which of a Debezium connector's settings keep rows from being taken from its events, and which columns they touch.
+
+Any setting whose effect on rows we cannot reproduce exactly is refused by name (INV 21), because a snapshot read past
+the connector must hold exactly the values that the connector's events would have held. A refusal is a fact about rows:
+it stops what reads or writes rows, and says nothing about the connector's position (INV 40).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from airflow_cdc.connectors.debezium.names import Named, is_true, split_list, unseen_error
+from airflow_cdc.connectors.debezium.routing import full_match, is_listed, refusal
+from airflow_cdc.connectors.debezium.values.carriage import EventValues
+from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
+from airflow_cdc.connectors.debezium.values.postgres import PostgresValues
+from airflow_cdc.core.errors import CdcError, SchemaError
+from airflow_cdc.core.table import Table
+
+_JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+# kind of source → how its values are written in events
+_VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], EventValues]]] = {
+    "mysql": MySqlValues.from_config,
+    "mariadb": MySqlValues.from_config,
+    "postgres": PostgresValues.from_config,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    """A setting that changes or hides rows: refused whenever `applies` to its value."""
+
+    pattern: str
+    why: str
+    applies: Callable[[str], bool] = bool
+
+    def matches(self, key: str, value: str) -> bool:
+        return re.fullmatch(self.pattern, key) is not None and self.applies(value.strip())
+
+
+def _row_operations(value: str) -> bool:
+    return bool({"c", "u", "d"} & set(split_list(value)))
+
+
+_REFUSED = (
+    _Refusal(r"converters", "custom converters change values in ways that cannot be reproduced"),
+    _Refusal(r"post\.processors", "post-processors change values in ways that cannot be reproduced"),
+    _Refusal(
+        r"snapshot\.select\.statement\.overrides",
+        "the connector's snapshots would hold other rows than this provider's",
+    ),
+    _Refusal(r"gtid\.source\.(includes|excludes)", "changes of some servers are left out"),
+    _Refusal(r"skipped\.operations", "row changes are left out", _row_operations),
+    _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are silently skipped", is_true),
+    _Refusal(r"schema\.history\.internal\.ddl\.filter", "matching statements are silently skipped"),
+    _Refusal(r"slot\.drop\.on\.stop", "each stop drops the slot, and with it the log that was not read yet", is_true),
+    _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
+    _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
+    _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
+    _Refusal(
+        r"producer\.override\.partitioner\.(class|ignore\.keys)",
+        "changes of one key may land in several partitions",
+        lambda v: v.lower() not in {"", "false"},
+    ),
+)
+
+# Settings over columns: refused for a table only if they match one of its columns ("schema.table.column").
+_EXCLUDED = r"column\.exclude\.list"
+_INCLUDED = r"column\.include\.list"
+_CHANGED = r"column\.(mask\.(hash|with)\..*|truncate\.to\..*)"
+# the settings over columns, by name
+COLUMN_RULES: Final = rf"{_EXCLUDED}|{_INCLUDED}|{_CHANGED}|message\.key\.columns"
+
+
+def row_refusals(settings: Named) -> Iterator[CdcError]:
+    """Why no table's rows can be taken from the events of a connector with these settings, each setting once."""
+    for side in ("key", "value"):
+        converter = settings.known.get(f"{side}.converter", "").strip()
+        if converter and converter != _JSON_CONVERTER:
+            do = f"Set {side}.converter={_JSON_CONVERTER}"
+            yield refusal(f"{side}.converter", converter, "only JSON can be decoded", do)
+    for key, value in settings.known.items():
+        yield from (refusal(key, value, one.why) for one in _REFUSED if one.matches(key, value))
+    yield from (unseen_error(name, value) for name, value in settings.unseen_here.items())
+
+
+def read_values(source: str, cfg: Mapping[str, str]) -> tuple[EventValues | None, CdcError | None]:
+    """How a connector of such a source writes values, or why they cannot be decoded; neither for a source that is not known."""
+    if source not in _VALUES:
+        return None, None
+    try:
+        return _VALUES[source](cfg), None
+    except CdcError as error:
+        return None, error
+
+
+def check_columns(rules: tuple[tuple[str, str], ...], table: Table) -> None:
+    """Refuse a table of which a setting over columns masks or changes a column, or hides one of its key. Raises SchemaError."""
+    for setting, value in rules:
+        for column in table.key_columns if _leaves_out(setting) else table.mirrored:
+            if _column_rule_hits(setting, value, table, column.name):
+                _refuse_column(setting, table, column.name)
+
+
+def without_left_out(rules: tuple[tuple[str, str], ...], table: Table) -> Table:
+    """The table without the columns that a setting leaves out of its events. A column of the key stays: see check_columns."""
+    leaving = [rule for rule in rules if _leaves_out(rule[0])]
+    names = (column.name for column in table.columns if column.name not in table.key)
+    return table.without(
+        {name for name in names if any(_column_rule_hits(setting, value, table, name) for setting, value in leaving)}
+    )
+
+
+def _leaves_out(setting: str) -> bool:
+    return re.fullmatch(rf"{_EXCLUDED}|{_INCLUDED}", setting) is not None
+
+
+def _column_rule_hits(setting: str, value: str, table: Table, column: str) -> bool:
+    full = f"{table.full_name}.{column}"
+    if setting == "message.key.columns":
+        return any(
+            full_match(rule.partition(":")[0], table.full_name, ignore_case=True)
+            for rule in value.split(";")
+            if rule.strip()
+        )
+    listed = is_listed(value, full)
+    return not listed if re.fullmatch(_INCLUDED, setting) else listed
+
+
+def _refuse_column(setting: str, table: Table, column: str) -> NoReturn:
+    what = (
+        "changes the keys of the table's messages" if setting == "message.key.columns" else f"hides or changes {column}"
+    )
+    raise SchemaError(
+        f"the connector's {setting} {what}, so its rows cannot be reproduced exactly",
+        where=f"table {table.full_name}",
+        todo=f"Remove {setting} for this table, or remove the table from the pipeline.",
+    )
