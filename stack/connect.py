@@ -40,6 +40,7 @@ PLUGINS: dict[str, str] = {
     "debezium": DEBEZIUM_CLASS,
     "debezium-mariadb": MARIADB_CLASS,
     "debezium-postgres": POSTGRES_CLASS,
+    "debezium-1": DEBEZIUM_CLASS,
 }
 
 # shared with docker-compose.yaml (a test compares them)

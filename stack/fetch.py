@@ -19,12 +19,13 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from stack.errors import StackError, UnavailableError
-from stack.versions import EXCLUDED, JAR, JAVA_MINIMUM, ON_DEMAND, SETS, Wanted
+from stack.versions import EXCLUDED, JAR, JAVA_MINIMUM, ON_DEMAND, SETS, TAR_GZ, Wanted
 
 LOCK_FILE = Path(__file__).with_name("jars.lock")
 IVY_TIMEOUT_S = 900.0
@@ -202,10 +203,17 @@ def _is_cached(jar: Jar) -> bool:
     blob = _blob(jar)
     if not blob.is_file():
         return False
-    if sha256_of(blob) == jar.sha256:
+    state = blob.stat()
+    if _checksum(blob, state.st_ino, state.st_size, state.st_mtime_ns) == jar.sha256:
         return True
     blob.unlink()
     return False
+
+
+@cache
+def _checksum(path: Path, *_state: int) -> str:
+    """Of a file in this state: a run asks for the same jars with every server that it starts."""
+    return sha256_of(path)
 
 
 def _link(folder: Path, jars: Sequence[Jar]) -> None:
@@ -258,7 +266,7 @@ def _run_ivy(work: Path, module: str, out: Path, *, settings: str | None) -> Non
     (work / "ivy.xml").write_text(module)
     argv = [java(), "-jar", str(ivy), "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml")]
     argv += ["-settings", settings] if settings else []
-    argv += ["-retrieve", str(out / _PATTERN), "-types", JAR, "bundle", "zip"]
+    argv += ["-retrieve", str(out / _PATTERN), "-types", JAR, "bundle", "zip", TAR_GZ]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=IVY_TIMEOUT_S, check=False)
     if done.returncode != 0 or "UNRESOLVED" in done.stdout or "FAILED" in done.stdout:
         raise UnavailableError(f"Ivy could not fetch all jars (network?):\n{_complaints(done.stdout + done.stderr)}")
@@ -314,7 +322,8 @@ def _locked_lines(jars: Sequence[Jar]) -> Iterator[str]:
 
 
 def _locked(path: Path) -> Jar:
-    group, artifact, release = path.stem.split("__")
-    if path.suffix != f".{JAR}":
-        release = f"{release}{'' if '@' in release else '@'}@{path.suffix[1:]}"
+    ext = TAR_GZ if path.name.endswith(f".{TAR_GZ}") else path.suffix[1:]
+    group, artifact, release = path.name.removesuffix(f".{ext}").split("__")
+    if ext != JAR:
+        release = f"{release}{'' if '@' in release else '@'}@{ext}"
     return Jar(group, artifact, release, sha256_of(path), path.parent.name)

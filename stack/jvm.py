@@ -8,6 +8,7 @@ used, because two cores have no room for a second one beside the work.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import subprocess
 import sys
@@ -24,17 +25,21 @@ WARM_UP = Path(__file__).with_name("warm_up.py")
 QUICK = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 WARM_UP_SECONDS = 300.0
 
+log = logging.getLogger("stack.jvm")
+
 
 def conf(own: str = "-Duser.timezone=UTC") -> dict[str, str]:
     """Spark's settings for a driver in this environment: its jars, and quick start; `own` are further Java options.
 
     The jars stand on the class path, because classes that Spark itself loads from `spark.jars` are in no archive. Makes
-    the archive if there is none yet (half a minute).
+    the archive if there is none yet (half a minute). Where that fails, drivers start without one, slower.
     """
-    return {
-        "spark.driver.extraClassPath": class_path(),
-        "spark.driver.extraJavaOptions": f"{own} {QUICK} -XX:SharedArchiveFile={archive()}",
-    }
+    options = [own, QUICK]
+    try:
+        options.append(f"-XX:SharedArchiveFile={archive()}")
+    except StackError as error:
+        log.warning("drivers start without an archive of Spark's classes: %s", error)
+    return {"spark.driver.extraClassPath": class_path(), "spark.driver.extraJavaOptions": " ".join(options)}
 
 
 def class_path() -> str:
@@ -43,14 +48,25 @@ def class_path() -> str:
 
 
 def archive() -> Path:
-    """The archive of this environment. Raises StackError if the warm-up job fails."""
+    """The archive of this environment.
+
+    Raises StackError if the warm-up job fails. It is not tried again on a machine that was too busy for it: each of several
+    workers would wait as long.
+    """
     folder = Path(sys.prefix) / "share" / "spark-classes"
     path = folder / f"{_name()}.jsa"
+    failure = path.with_suffix(".failed")
     with fetch.exclusive(folder):
+        if failure.exists():
+            raise StackError(f"{failure.read_text()}\nRemove {failure} to try again.")
         if not path.exists():
             for old in folder.glob("*.jsa"):
                 old.unlink()
-            _make(path)
+            try:
+                _make(path)
+            except StackError as error:
+                failure.write_text(str(error))
+                raise
     return path
 
 
@@ -64,25 +80,25 @@ def _name() -> str:
 def _make(path: Path) -> None:
     with tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         made = Path(scratch) / "made.jsa"
-        done = subprocess.run(
-            [
-                str(Path(sys.executable).with_name("spark-submit")),
-                "--master=local[1]",
-                f"--driver-java-options={QUICK} -XX:ArchiveClassesAtExit={made} -Xlog:cds=off",
-                f"--driver-class-path={class_path()}",
-                "--conf=spark.ui.enabled=false",
-                "--conf=spark.driver.host=127.0.0.1",
-                "--conf=spark.driver.bindAddress=127.0.0.1",
-                f"--conf=spark.local.dir={scratch}",
-                str(WARM_UP),
-                scratch,
-            ],
-            env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
-            capture_output=True,
-            text=True,
-            timeout=WARM_UP_SECONDS,
-            check=False,
-        )
+        command = [
+            str(Path(sys.executable).with_name("spark-submit")),
+            "--master=local[1]",
+            f"--driver-java-options={QUICK} -XX:ArchiveClassesAtExit={made} -Xlog:cds=off",
+            f"--driver-class-path={class_path()}",
+            "--conf=spark.ui.enabled=false",
+            "--conf=spark.driver.host=127.0.0.1",
+            "--conf=spark.driver.bindAddress=127.0.0.1",
+            f"--conf=spark.local.dir={scratch}",
+            str(WARM_UP),
+            scratch,
+        ]
+        env = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+        try:
+            done = subprocess.run(
+                command, env=env, capture_output=True, text=True, timeout=WARM_UP_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise StackError(f"Spark's warm-up job took longer than {WARM_UP_SECONDS:.0f} s") from None
         if done.returncode or not made.exists():
             raise StackError(
                 f"Spark's warm-up job ended with {done.returncode}:\n{done.stdout[-1000:]}\n{done.stderr[-1000:]}"

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stack import fetch
+from stack import fetch, template
 from stack.errors import StackError
 from stack.ports import HOST, free_ports
 from stack.process import Child, spawn, wait_until
@@ -66,7 +66,7 @@ def start_kafka(
     folder = base / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
     port, controller = free_ports(2)
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    cluster_id = _identity()
     config = folder / "kraft.properties"
     config.touch(mode=0o600)
     config.write_text(properties({**_properties(folder, port, controller, protocol), **(more or {})}))
@@ -176,14 +176,32 @@ def _properties(folder: Path, port: int, controller: int, protocol: str) -> dict
 
 
 def _format(config: Path, cluster_id: str, log_config: Path) -> None:
+    """A new storage: what Kafka's own tool made of these jars before, under identities of its own."""
+    folder = config.parent
+    template.copied("kafka", fetch.set_dir("kafka"), folder / "data", lambda part: _fill(part, config, log_config))
+    own = {"cluster.id": cluster_id, "directory.id": _identity()}
+    meta = folder / "data" / "meta.properties"
+    lines = (line.partition("=") for line in meta.read_text().splitlines())
+    meta.write_text("".join(f"{name}{sign}{own.get(name, value)}\n" for name, sign, value in lines))
+
+
+def _fill(part: Path, config: Path, log_config: Path) -> None:
+    own = part.with_suffix(".properties")
+    own.touch(mode=0o600)
+    own.write_text(f"{config.read_text()}log.dirs={part}\n")  # the last line of a name holds
     # joined by "=": one id in 64 begins with a dash
     argv = java_command(
         quick(HEAP), log_config, fetch.classpath("kafka"), "kafka.tools.StorageTool", "format",
-        f"--cluster-id={cluster_id}", "-c", str(config), "--ignore-formatted",
+        f"--cluster-id={_identity()}", "-c", str(own), "--ignore-formatted",
     )  # fmt: skip
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    own.unlink()
     if done.returncode != 0:
-        raise StackError(f"Kafka could not format {config.parent}:\n{(done.stdout + done.stderr)[-1500:]}")
+        raise StackError(f"Kafka could not format {part}:\n{(done.stdout + done.stderr)[-1500:]}")
+
+
+def _identity() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 def _launch(config: Path, log_config: Path, log: Path, *, keep: bool) -> Child:

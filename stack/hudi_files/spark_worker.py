@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 def open_session(conf: dict[str, str]) -> Any:
     """A session with two cores."""
     builder = SparkSession.builder.master("local[2]").appName("hudi")
-    for key, value in conf.items():
+    for key, value in {**conf, "spark.sql.variable.substitute": "false"}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
