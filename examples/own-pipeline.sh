@@ -3,9 +3,9 @@
 # (host:port), CATALOG (PyIceberg's properties of the Iceberg catalog, as JSON), CDC_MYSQL_PASSWORD (of the user cdc) and
 # DEBEZIUM_PASSWORD (of the user debezium).
 set -eu
-DAGS="${AIRFLOW_HOME:-$HOME/airflow}/dags"
 
 # 1. a Debezium connector, if you have none; the first copy is made by the recovery, so it need not snapshot
+# --8<-- [start:connector]
 curl -sS --fail-with-body -X PUT "$CONNECT/connectors/crm/config" -H 'Content-Type: application/json' -o /dev/null -d @- <<JSON
 {
   "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -31,11 +31,13 @@ curl -sS --fail-with-body -X PUT "$CONNECT/connectors/crm/config" -H 'Content-Ty
   "enable.time.adjuster": "false"
 }
 JSON
+# --8<-- [end:connector]
 
 # 2. the pipeline, its connections and the DAG files; every answer may also be given at the prompt
-mkdir -p "$DAGS"
+# --8<-- [start:init]
 airflow cdc init --pipeline crm --mysql "$MYSQL" --mysql-user cdc --tables crm.people,crm.notes \
-  --connector crm --connect "$CONNECT" --kafka "$KAFKA" --catalog lake --catalog-extra "$CATALOG" --stub "$DAGS"
+  --connector crm --connect "$CONNECT" --kafka "$KAFKA" --catalog lake --catalog-extra "$CATALOG" --stub
+# --8<-- [end:init]
 
 # 3. Airflow looks for new DAG files every few minutes: read them now
 airflow dags reserialize
@@ -47,10 +49,10 @@ airflow cdc doctor crm
 airflow cdc diagnose crm || [ $? -eq 1 ]
 
 # 6. the first copy, proven row by row before anybody can read it
-airflow cdc recover crm --wait --yes
+airflow cdc recover crm --wait
 
 # 7. what was proven, and that nothing is wrong any more
-airflow cdc verify crm
+airflow cdc proof crm
 airflow cdc diagnose crm
 
 # 8. from now on: apply changes on a schedule, and compare every night. Airflow pauses new DAGs until somebody says so

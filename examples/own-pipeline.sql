@@ -1,5 +1,5 @@
 CREATE USER 'cdc'@'%' IDENTIFIED BY 'choose-one';
-GRANT SELECT ON crm.* TO 'cdc'@'%';
+GRANT SELECT, LOCK TABLES ON crm.* TO 'cdc'@'%';
 GRANT REPLICATION CLIENT, REPLICATION SLAVE, RELOAD, PROCESS ON *.* TO 'cdc'@'%';
 GRANT XA_RECOVER_ADMIN, BACKUP_ADMIN ON *.* TO 'cdc'@'%';
 CREATE USER 'debezium'@'%' IDENTIFIED BY 'choose-another';

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, Param, chain
 
+from airflow_cdc.operators.proven import AnnounceOperator
 from airflow_cdc.operators.repair import (
     ApproveRepairOperator,
     CompareTablesOperator,
@@ -25,4 +26,5 @@ with DAG(
         ApproveRepairOperator(task_id="approve"),
         RepairOperator(task_id="repair"),
         ConcludeOperator(task_id="verdict").as_teardown(on_failure_fail_dagrun=True),
+        AnnounceOperator(task_id="announce").as_teardown(on_failure_fail_dagrun=False),
     )

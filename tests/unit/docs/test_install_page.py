@@ -15,24 +15,25 @@ from airflow_cdc.core.spark_jars import GivenJars, SparkVersion, misfits, missin
 from airflow_cdc.kinds import jars_for
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.jars import catalog_needs
+from stack import pages as made
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.versions import SPARK
 from tests.e2e.stock import stock_settings
 from tests.paths import ROOT
 from tests.unit.builders import PIPELINE
-from tests.unit.docs.test_docs import INCLUDED
 
 NEEDS = jars_for([PIPELINE])
 
-PAGES = ("install.md", "own-pipeline.md")
+PAGES = ("how-to/install.md", "how-to/own-pipeline.md", "production.md")
 FOREIGN = ("AIRFLOW__CORE__FERNET_KEY", "AIRFLOW_CONFIG", "PYSPARK_PYTHON", "SPARK_HOME")
 SETTING = re.compile(r"AIRFLOW__(\w+?)__(\w+)")
 
 
 def pages() -> str:
     """Both pages, with the files that they show."""
-    text = "\n".join((ROOT / "docs" / "how-to" / name).read_text() for name in PAGES)
-    return "\n".join((text, *((ROOT / name).read_text() for name in INCLUDED.findall(text))))
+    text = "\n".join((ROOT / "docs" / name).read_text() for name in PAGES)
+    files = {name.partition(":")[0] for name in made.parts(text)} - set(made.TABLES)
+    return "\n".join((text, *((ROOT / name).read_text() for name in sorted(files))))
 
 
 def shell(text: str) -> dict[str, str]:
