@@ -23,6 +23,7 @@ from airflow_cdc.core.errors import (
     SchemaError,
     SinkError,
     StaleHeadError,
+    UnreadableEventsError,
     UnreportedChangeError,
 )
 from airflow_cdc.core.ports import Stage
@@ -32,7 +33,9 @@ from airflow_cdc.core.topics import TopicState
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.apply.start import Start
 from airflow_cdc.flows.backlog import applicable
-from airflow_cdc.flows.capture import captured, missing_error, present
+from airflow_cdc.flows.capture import captured, carried, missing_error, present
+from airflow_cdc.flows.capture import settings as capture_of
+from airflow_cdc.flows.carried import Changed, check_truncates
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
@@ -160,7 +163,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     routing = systems.events.routing
     routing.topics(wanted)  # raises if tables share a topic and their events cannot be told apart
     topics = clients.transport.gathered(routing.topics_about(wanted))
-    definitions = present(run, wanted)
+    definitions = carried(run, present(run, wanted))
     tables = list(definitions.values())
     ctx = ApplyContext(
         spark,
@@ -174,6 +177,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         ddl_reader(run, systems.events),
         systems.few,
         write_behind=False,
+        carried=Changed(run, capture_of(run)),
     )
     letters = systems.letters.unresolved()
     job = _Job(
@@ -199,6 +203,8 @@ def _try_table(job: _Job, table: Table) -> Result | CdcError:
             result = _waited_and_applied(job, table)
     except CdcError as error:
         log.warning("%s stopped: %s", table.full_name, error)
+        if isinstance(error, UnreadableEventsError):
+            note_refused(job.run, table.full_name, str(error), tried=False)
         return error
     if count := int(result.get("unresolved", 0)):
         log.warning(UNRESOLVED, table.full_name, count)
@@ -235,7 +241,7 @@ def _applied(job: _Job, table: Table) -> Result:
     stamped = opened.stamped(mirror) if opened else job.ctx.writer.stamped(job.place(table), mirror)
     start = start_from(job.ctx, table, *stamped, job.ends)
     table_id = job.table_ids.get(table.full_name)
-    check_truncates(job.ctx.events.routing.truncates_seen, table, table_id)
+    check_truncates(job.ctx.events.routing.truncates_seen, table.full_name, table_id)
     unchanged = start.current and table_id in {None, start.applied.table_id}
     tries = _worth_a_try(job, letters := job.letters[table.full_name])
     if unchanged and not tries:
@@ -263,6 +269,7 @@ def _applied_at_once(job: _Job, opened: SmallCommit, start: Start, table_id: str
         return None
     log.info("%s: %d records, %s", name, result["records"], "behind" if result["behind"] else "in one commit")
     if not result["behind"]:
+        _note_hopeless(job, start.table, job.letters[name])  # all were tried too often
         _merge_files(job, opened, name)
     return {**result, "published": not result["behind"], "not_published": "", **left}
 
@@ -304,8 +311,8 @@ def _apply_and_publish(job: _Job, target: ApplyTarget[Stage], start: Start) -> R
 
 
 def _hopeless(table: Table, letter: DeadLetter, tried: Sequence[DeadLetter]) -> bool:
-    """Whether no later apply puts right what the letter changed: there is no key to read again, or no further try."""
-    return table.keyless or letter.attempts + (letter in tried) >= MAX_ATTEMPTS
+    """Whether the row may stay wrong: no key to read again, or a key that could not be read, or no further try."""
+    return table.keyless or letter in tried or letter.attempts >= MAX_ATTEMPTS
 
 
 def _note_hopeless(job: _Job, table: Table, letters: Sequence[DeadLetter]) -> None:
@@ -365,17 +372,6 @@ def _mirror(job: _Job, tables: Sequence[Table]) -> None:
     stamps = {table.full_name: job.run.clients.sink.stamp(*job.place(table)) for table in tables}
     if stamps:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
-
-
-def check_truncates(truncates_seen: bool, table: Table, table_id: str | None) -> None:
-    """Refuse a table whose TRUNCATE would not be noticed: its connector sends none, and its engine has no id for it."""
-    if not truncates_seen and table_id is None:
-        raise ConfigError(
-            "a TRUNCATE of the table would go unnoticed: the connector does not send truncates, and InnoDB's number of"
-            " the table cannot be read",
-            where=f"table {table.full_name}",
-            todo="Set skipped.operations=none on the connector; or grant PROCESS, if it is an InnoDB table.",
-        )
 
 
 def needs_reread(outcome: Result | CdcError) -> bool:

@@ -7,11 +7,9 @@ reason, never a difference and never healthy. A restarted run continues with the
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from html import escape
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
@@ -19,20 +17,27 @@ from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.table_id import is_rebuilt
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState, rollback_doubt
+from airflow_cdc.decisions.apply.applied import Applied
+from airflow_cdc.decisions.compare.expectations import Counted, judged
 from airflow_cdc.decisions.compare.leaves import LEAF_ROWS
 from airflow_cdc.decisions.compare.nightly import WHOLE_NIGHT, Checked, NightPlan, Seen, first_check, plan_night
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.repair import Deletions, RepairPlan, needs_approval
 from airflow_cdc.flows.capture import captured
-from airflow_cdc.flows.checks import report_check, store_json, store_text
+from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.side_by_side import for_each
+from airflow_cdc.names import file_part
+from airflow_cdc.reports import data_docs
+from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
-from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.expectations import counted
 from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
-from airflow_cdc.spark_apps.compare.results import check_expectations, make_report
+from airflow_cdc.spark_apps.compare.results import make_report
 from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
 from airflow_cdc.spark_apps.compare.tail import touched_leaves
 from airflow_cdc.spark_apps.driver.app import explained, open_app
@@ -66,7 +71,8 @@ def main(settings: Mapping[str, Any]) -> Facts:
 class NightRun:
     """One night's comparison of one pipeline.
 
-    `leaf_rows`: rows per leaf. `xa`: the source's XA transactions before anything is compared.
+    `leaf_rows`: rows per leaf. `table_ids`: the source's ids of the tables before anything is compared. `xa`: its XA
+    state before each table's comparison until now.
     """
 
     job: Job
@@ -74,7 +80,8 @@ class NightRun:
     known: Mapping[str, Checked]
     cascades: frozenset[str]
     leaf_rows: int
-    xa: XaState | None = None
+    table_ids: Mapping[str, str] = field(default_factory=dict)
+    xa: Mapping[str, XaState] = field(default_factory=dict)
 
 
 @step("nightly")
@@ -98,7 +105,7 @@ def nightly(
     return {
         **check,
         "keys": report_folder(run),
-        DATA_DOCS: _docs_index(run, verdicts),
+        data_docs.FOLDER: _page(run, verdicts),
         "verdict": str(overall(Verdict(verdict) for verdict in verdicts.values())),
         "tables": verdicts,
         "plans": plans,
@@ -111,12 +118,12 @@ def nightly(
 def _compare_all(
     run: Run, spark: SparkSession, names: Sequence[str], options: Mapping[str, Any], now: datetime
 ) -> dict[str, TableReport]:
-    import_module("great_expectations")  # takes seconds: imported before the first table is compared
     try:
         job = open_job(run, spark, options)
         definitions = captured(run, names) if names else {}
         leaf_rows = int(options.get("leaf_rows", LEAF_ROWS))
-        night = NightRun(job, now, _known(run), _cascades(run), leaf_rows, run.clients.source.xa())
+        ids, xa = run.clients.source.table_ids(names), run.clients.control.facts().compared_xa
+        night = NightRun(job, now, _known(run), _cascades(run), leaf_rows, ids, xa)
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
@@ -151,8 +158,9 @@ def _report(night: NightRun, table: Table) -> TableReport:
         plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
         plan, outcome = _compare(night, stage, table, plan)
         keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
-        suites = check_expectations(f"{docs_folder(run)}/{table.full_name}", [outcome])
-        report = make_report(outcome, suites[table.full_name])
+        (facts,) = counted([outcome])
+        store_json(run, _facts_file(table.full_name), facts.to_json())
+        report = make_report(outcome, judged(facts))
         through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
         return _keep(night, plan, state, outcome, replace(report, verified_through=through))
 
@@ -170,7 +178,7 @@ def verified_through(night: NightRun, base: Stamp | None, outcome: Outcome) -> s
     an XA transaction was open, its rows may still have been about to change.
     """
     subject, name = outcome.subject, night.job.systems.events.routing.topic_of(outcome.subject.table.full_name)
-    if base is None or (night.xa is not None and night.xa.open):
+    if base is None or (night.job.xa is not None and night.job.xa.open):
         return ""
     ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
     waiting = {p: span for p, span in ends.items() if span[0] < span[1]}
@@ -218,8 +226,10 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     rows = sink.row_count(*place, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
+    if is_rebuilt(*_ids(night, table, place)):
+        return Seen(odd="it was truncated or rebuilt since it was applied last", rows=rows)
     quiet = known is not None and state is not None and known.has_no_event_since(state)
-    if doubt := rollback_doubt(known.xa if known else None, night.xa, events=not quiet):
+    if doubt := rollback_doubt(night.xa.get(table.full_name), night.job.xa, events=not quiet):
         return Seen(odd=doubt, rows=rows)
     if (stranger := sink.foreign_commit(*place)) is not None:
         return Seen(odd=f"another writer than this pipeline made commit {stranger} on its main", rows=rows)
@@ -230,6 +240,12 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     session = sibling(job.spark, SMALL_BATCH)
     touched = touched_leaves(read(session, {state.name: ranges}), table, job.systems.events, known.scheme)
     return Seen(touched=touched, rows=rows)
+
+
+def _ids(night: NightRun, table: Table, place: tuple[str, str]) -> tuple[str, str | None]:
+    """The table's id when it was applied last, and now."""
+    applied = Applied.from_summary(night.job.run.clients.sink.stamped_summary(*place))
+    return applied.table_id if applied else "", night.table_ids.get(table.full_name)
 
 
 def _keep(
@@ -249,12 +265,14 @@ def _keep(
     topic = state or TopicState("", "", {})
     ends = {str(p): end for p, (_, end) in topic.partitions.items()}
     verdict, run_id = str(report.verdict), job.run.run_id
-    check = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id, night.xa)
+    check = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.to_json()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
-    job.run.clients.control.check_done(job.run.run_id, table.full_name, check.to_json(), {**result, **plans})
-    store_json(job.run, f"keys-{table.full_name}.json", repair.actions_to_json(table))
+    control = job.run.clients.control
+    control.check_done(job.run.run_id, table.full_name, check.to_json(), {**result, **plans})
+    control.compared(job.xa, {table.full_name: report.verdict})
+    store_json(job.run, f"keys-{file_part(table.full_name)}.json", repair.actions_to_json(table))
     return report
 
 
@@ -262,15 +280,17 @@ def _bounds(job: Job, table: Table) -> tuple[int, int] | None:
     return job.systems.reader.bounds(table)
 
 
-def docs_folder(run: Run) -> str:
-    """The folder of a run's Data Docs: one site per table, and a page that links to them."""
-    return f"{report_folder(run)}/{DATA_DOCS}"
+def _facts_file(table: str) -> str:
+    return f"expectations-{file_part(table)}.json"
 
 
-def _docs_index(run: Run, verdicts: Mapping[str, str]) -> str:
-    """Write a page that links to each table's Data Docs; returns its location."""
-    links = "".join(f'<li><a href="{escape(name)}/index.html">{escape(name)}</a>' for name in sorted(verdicts))
-    return store_text(run, f"{DATA_DOCS}/index.html", f"<!doctype html><title>Data Docs</title><ul>{links}</ul>\n")
+def _page(run: Run, tables: Iterable[str]) -> str:
+    """Make the page about what was counted in all tables, by an earlier try of this run too; returns where it is."""
+    reports = ReportStore(run.report_dir)
+    files = for_each(lambda name: reports.json(run.pipeline.name, run.run_id, _facts_file(name)), tuple(sorted(tables)))
+    data_docs.keep_facts(report_folder(run), [Counted.from_json(one) for one in files if one])
+    data_docs.make_page(reports, run.pipeline.name, run.run_id)
+    return f"{report_folder(run)}/{data_docs.FOLDER}/index.html"
 
 
 def _evidence(report: TableReport) -> str:

@@ -199,6 +199,11 @@ class Routing(Protocol):
         ...
 
     @property
+    def unreadable_way_out(self) -> str:
+        """The likely cause of records that cannot be read at all, and what a person can do about it."""
+        ...
+
+    @property
     def truncates_seen(self) -> bool:
         """Whether the connector sends a TRUNCATE as an event."""
         ...

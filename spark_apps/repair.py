@@ -30,7 +30,9 @@ from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
+from airflow_cdc.decisions.compare.expectations import Judged
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.repair import RepairPlan, needs_approval, refusal
 from airflow_cdc.flows.capture import captured
@@ -40,7 +42,6 @@ from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.spark_apps.apply.context import start_of
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
-from airflow_cdc.spark_apps.compare.expectations import SuiteResult
 from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.open_xa import xa_open
 from airflow_cdc.spark_apps.compare.results import make_report
@@ -80,6 +81,7 @@ class Job:
     Attributes:
         options: `reach_seconds` and `passes`, as of the application verify.
         approved: table → how many deletes a person has agreed to.
+        xa: the source's XA transactions before anything is compared.
     """
 
     run: Run
@@ -88,6 +90,7 @@ class Job:
     epochs: Epochs
     options: Mapping[str, Any]
     approved: Mapping[str, int]
+    xa: XaState | None = None
 
     def place(self, table: Table) -> tuple[str, str]:
         """The sink table: namespace and name."""
@@ -134,7 +137,8 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
         )
     # the settings hold credentials too: only the comparison's options are passed on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    return Job(run, spark, open_systems(run), facts.required, known, run.options.deletes)
+    xa = run.clients.source.xa()
+    return Job(run, spark, open_systems(run), facts.required, known, run.options.deletes, xa)
 
 
 def drop_orphans(run: Run) -> None:
@@ -168,6 +172,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
             raise
         return {**facts, "dry_run": True, **asked(run, [])}
     done = [try_repair(job, table, dry=dry) for table in tables.values()]
+    run.clients.control.compared(job.xa, {one.table.full_name: one.report.verdict for one in done})
     verdict = overall(one.report.verdict for one in done)
     facts = tell(run, done, CHECK if dry else REPAIR)
     if verdict is not Verdict.MATCH and not dry:
@@ -181,6 +186,7 @@ def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | No
         run.pipeline.check_applied("a repair")
     options, names = {key: value for key, value in (settings or {}).items() if key in OPTIONS}, run.tables
     try:
+        xa = run.clients.source.xa()
         with explained(SinkError, "compare the tables", where=run.where, todo="Nothing was changed; run it again."):
             outcomes = compare_in_place(run, spark, options, names, run.clients.source.position())
     except CdcError as error:
@@ -189,6 +195,7 @@ def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | No
     for outcome in outcomes:
         keep_rows(run, row_reader(run), spark, outcome)
     done = [_left_as_it_is(outcome) for outcome in outcomes]
+    run.clients.control.compared(xa, {one.table.full_name: one.report.verdict for one in done})
     verdict = overall(one.report.verdict for one in done)
     return {**tell(run, done, CHECK), "verdict": str(verdict), "dry_run": True, **asked(run, [])}
 
@@ -405,5 +412,5 @@ def note_published(job: Job, table: Table, part: Part) -> None:
 def report_of(outcome: Outcome, why: str = "") -> TableReport:
     """The table's report; `why` something was not done is listed among its samples."""
     name = outcome.subject.table.full_name
-    report = make_report(outcome, SuiteResult(name, success=True, checks=0))
+    report = make_report(outcome, Judged(name, checks=0))
     return replace(report, samples=(*([why] if why else []), *report.samples))

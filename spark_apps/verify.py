@@ -12,8 +12,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
@@ -25,24 +23,26 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict, overall
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import Fence, TopicState
+from airflow_cdc.decisions.compare.expectations import judged
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
-from airflow_cdc.flows.recovery import current, watermark_of
+from airflow_cdc.flows.recovery import current, own_way_on, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
+from airflow_cdc.reports.data_docs import keep_facts
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
-from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS
+from airflow_cdc.spark_apps.compare.expectations import counted
 from airflow_cdc.spark_apps.compare.few import most_rows
 from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
 from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa, xa_open
-from airflow_cdc.spark_apps.compare.results import check_expectations, keep, make_report, refuse, summary
+from airflow_cdc.spark_apps.compare.results import keep, make_report, refuse, summary
 from airflow_cdc.spark_apps.compare.scan import (
     Outcome,
     Reached,
@@ -125,13 +125,12 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     if not in_place and (done := _nothing_left(run)) is not None:
         return done
     options, began = dict(settings or {}), time.monotonic()
-    Thread(target=import_module, args=("great_expectations",), daemon=True).start()  # seconds, while the JVM works
     rows = [stage.rows for stage in current(run).stages.values()]
     if max(rows, default=0) > most_rows(rows):
         begin(spark)
     longest = max(RESUME_SECONDS, run.pipeline.policy.standstill)
     wait_resumed(run, float(options.get("resume_seconds", longest)))
-    labels: dict[str, str] = {}
+    labels, xa = dict[str, str](), run.clients.source.xa()
     try:
         with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
             if in_place:
@@ -141,7 +140,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
                 task = load_task(run)
                 labels = {table: stage.label for table, stage in task.stages.items()}
                 again = LettersAgain(run, spark, task, current(run).fence or {})
-                outcomes = compare_passes(run, spark, task, options, again.caveats, put_right=again.put_right)
+                with own_way_on(run):
+                    outcomes = compare_passes(run, spark, task, options, again.caveats, put_right=again.put_right)
     except DeadlineError as error:
         raise VerificationError(
             f"the comparison could not be finished: {error.what}",
@@ -152,9 +152,11 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     for outcome in outcomes:
         keep_rows(run, row_reader(run), spark, outcome)
     with explained(SinkError, "count the rows that were compared", where=run.where, todo=AGAIN):
-        suites = check_expectations(f"{report_folder(run)}/{DATA_DOCS}", outcomes)
+        facts_of = counted(outcomes)
+    keep_facts(report_folder(run), facts_of)
+    suites = {one.expected.name: judged(one) for one in facts_of}
     reports = [make_report(outcome, suites[outcome.subject.table.full_name]) for outcome in outcomes]
-    facts = keep(run, reports, list(suites.values()), labels, round(time.monotonic() - began, 3))
+    facts = keep(run, reports, list(suites.values()), labels, round(time.monotonic() - began, 3), xa=xa)
     refuse(run, reports)
     return facts
 
@@ -371,6 +373,7 @@ def apply_context(run: Run, spark: SparkSession, task: Task, states: Mapping[str
         read=systems.topics.read,
         read_ddl=ddl_reader(run, systems.events),
         few=systems.few,
+        compared=frozenset(name for name in task.definitions if task.parts.get(name, WHOLE).whole),
     )
 
 

@@ -27,6 +27,7 @@ _NUMBER = f"try_cast(regexp_extract({SOURCE}.gtid, {_GTID}, 2) AS bigint)"
 _MYSQL = debezium_mysql.BLOCK
 BLOCK = replace(
     _MYSQL,
+    placed=debezium_mysql.IN_A_FILE,
     origin=f"IF({SOURCE}.gtid IS NULL, {_MYSQL.log}, {_DOMAIN})",
     n=f"IF({SOURCE}.gtid IS NULL, {_MYSQL.log_n}, {_NUMBER})",
 )

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.applied import LastChange
     from airflow_cdc.decisions.apply.ddl import Ddl
-    from airflow_cdc.decisions.apply.start import LastChange
     from airflow_cdc.spark_apps.ports import Defaults
 
 
@@ -42,10 +42,12 @@ _SERIES = f"concat_ws('/', CAST({SOURCE}.server_id AS string), {_before_last(_FI
 _FILE_NUMBER = f"try_cast({_after_last(_FILE, '.')} AS bigint)"
 _COMMITTER = _before_last(_GTID, ":")
 _NUMBER = f"try_cast({_after_last(_GTID, ':')} AS bigint)"
+# Spark reads a number as a text, too: {"file": 7} is no place
+IN_A_FILE = f"{_FILE_NUMBER} IS NOT NULL AND instr({_FILE}, '.') > 1"
 BLOCK = SourceBlock(
     fields="db: string, `table`: string, gtid: string, server_id: bigint, file: string, pos: bigint, `row`: int",
     table=f"concat({SOURCE}.db, '.', {SOURCE}.`table`)",
-    placed=f"{SOURCE}.file IS NOT NULL",
+    placed=f"{IN_A_FILE} AND ({_GTID} IS NULL OR ({_NUMBER} IS NOT NULL AND instr({_GTID}, ':') > 1))",
     origin=f"IF({SOURCE}.gtid IS NULL, {_SERIES}, {_COMMITTER})",
     n=f"IF({SOURCE}.gtid IS NULL, {_FILE_NUMBER}, {_NUMBER})",
     pos=f"{SOURCE}.pos",

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pymysql
 from pymysql.cursors import SSCursor
 
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import MALFORMED, SourceError
 from airflow_cdc.core.types import (
     Bits,
     Bytes,
@@ -103,7 +103,7 @@ def read_few(session: Session, table: Table, *, most_rows: int, most_bytes: int)
         return None if rows is None else _table(table.mirrored, converts, rows)
     except (pymysql.MySQLError, OSError) as error:
         raise explain(error, where=session.where, doing=f"read {table.full_name}") from error
-    except (ValueError, TypeError, ArithmeticError, pa.ArrowException) as error:
+    except (*MALFORMED, ArithmeticError, pa.ArrowException) as error:
         log.info("%s is read by Spark: %r", table.full_name, error)
         return None
 

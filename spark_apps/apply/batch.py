@@ -22,16 +22,11 @@ from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.decisions.apply.applied import Applied, LastChange
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
-from airflow_cdc.decisions.apply.start import (
-    Applied,
-    LastChange,
-    Start,
-    check_made_anew,
-    check_same_topic,
-    is_behind,
-)
-from airflow_cdc.spark_apps.apply import changes, counts, schema_values
+from airflow_cdc.decisions.apply.start import Start, check_made_anew, check_same_topic, is_behind
+from airflow_cdc.flows.carried import MOST_KEYS
+from airflow_cdc.spark_apps.apply import changes, counts, schema_values, tombstones
 from airflow_cdc.spark_apps.apply.context import (
     ApplyContext,
     ApplyTarget,
@@ -44,6 +39,7 @@ from airflow_cdc.spark_apps.apply.context import (
 )
 from airflow_cdc.spark_apps.apply.few import apply_few
 from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
+from airflow_cdc.spark_apps.compare.encoding import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
@@ -55,6 +51,8 @@ log = logging.getLogger("airflow_cdc.apply")
 RECORDS_PER_FILE = 100_000
 # Up to this many keys are broadcast to every task that scans the table; more are joined by shuffling both sides.
 BROADCAST_RECORDS = 500_000
+# a batch of so many records takes long enough for its size to be said first
+MANY = 10_000
 # Where brokers give topics no id: how many records before the stamp are compared with what was applied.
 LOOK_BACK = 2_000
 
@@ -119,6 +117,8 @@ def apply_table(
     if start.empty:
         version, columns = _apply_nothing(ctx, target, start, opened)
         return result_of(start, counts.Counts(), version, began, **columns)
+    if (waiting := sum(end - begin for begin, end in start.ranges.values())) >= MANY:
+        log.info("%s: %s records are being applied", target.table.full_name, f"{waiting:,}")
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.unproven:
         check_same_topic(start, _earlier(ctx, session, start))
@@ -205,13 +205,15 @@ class _Batch:
 
 def _apply_keys(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     start, truncated_at = batch.start, batch.counted.truncated_at
-    if batch.counted.before_watermark:
-        decoded = changes.without_covered_tombstones(decoded, batch.covered)
+    decoded = _without_covered_tombstones(ctx, batch, decoded)
     events = changes.after_truncate(changes.applicable(decoded, batch.covered), truncated_at)
     filled = schema_values.with_filled(changes.net_changes(events, len(start.ranges)), start.table, batch.fit)
     net = filled.coalesce(batch.files).localCheckpoint(eager=False)
     if len(start.ranges) > 1:
         _check_order(net, start)
+    if ctx.carried and ctx.carried.looks(start.table):
+        keys = net.where(~fn.col("deleted")).select("key.*").selectExpr(key_text(start.table)).limit(MOST_KEYS + 1)
+        ctx.carried.refuse(start.table, [row[0] for row in keys.collect()])
     schema_values.check_never_null(
         ctx.writer.rows(decoded.sparkSession, batch.stage),
         start.table,
@@ -224,6 +226,16 @@ def _apply_keys(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
         batch.stage, start.table, net, start.summary(batch.applied), emptied=truncated_at is not None, small=small
     )
     return 0
+
+
+def _without_covered_tombstones(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> DataFrame:
+    start, counted = batch.start, batch.counted
+    back = tombstones.before_batch(start, batch.covered) if counted.tombstones else {}
+    if not back and not counted.before_watermark:
+        return decoded
+    raw = ctx.read(decoded.sparkSession, {start.topic: back}) if back else None
+    earlier = None if raw is None else ctx.events.decode(raw, start.decoded_as, ())
+    return tombstones.without_covered_tombstones(decoded, batch.covered, earlier)
 
 
 def _check_order(net: DataFrame, start: Start) -> None:
@@ -249,6 +261,8 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     high, rows, truncated_at = counts.highest(fresh)
     rows_after = changes.after_truncate(fresh.unionByName(own) if counted.reads else fresh, truncated_at)
     net = changes.net_images(rows_after).coalesce(batch.files)
+    if ctx.carried and rows:
+        ctx.carried.refuse(start.table, [""])
     raised = changes.Seen(batch.applied.high).raised(high).high
     summary = start.summary(replace(batch.applied, high=dict(raised)))
     ctx.writer.images(batch.stage, start.table, net, summary, emptied=truncated_at is not None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from airflow_cdc.decisions.apply.start import Highest
+from airflow_cdc.decisions.apply.applied import Highest
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, IN_RECORD, READ, TOMBSTONE, TRUNCATE, UPDATE, meta
 
 if TYPE_CHECKING:
@@ -73,18 +73,6 @@ def applicable(decoded: DataFrame, covered: Covered) -> DataFrame:
     own = meta("other_table").isNull() & meta("bad").isNull()
     says_nothing = (meta("op") == TOMBSTONE) & ~fn.lit("key" in decoded.columns)
     return decoded.where(own & ~is_covered(covered) & ~says_nothing)
-
-
-def without_covered_tombstones(decoded: DataFrame, covered: Covered) -> DataFrame:
-    """A keyed table's records without tombstones whose delete is at or before W (tombstones have no position).
-
-    A connector that resumes before W sends, for a key deleted and created again before W, both the delete and the
-    create. Both are in the snapshot; the tombstone between them would delete the row that the snapshot holds.
-    """
-    in_order = Window.partitionBy("key").orderBy(meta("partition"), meta("offset"), *IN_RECORD)
-    delete_before = fn.lag(is_covered(covered) & (meta("op") == DELETE)).over(in_order)
-    follows = (meta("op") == TOMBSTONE) & fn.coalesce(delete_before, fn.lit(False))
-    return decoded.withColumn("cdc_covered", follows).where(~fn.col("cdc_covered")).drop("cdc_covered")
 
 
 def after_truncate(events: DataFrame, truncated_at: int | None) -> DataFrame:

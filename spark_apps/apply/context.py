@@ -12,8 +12,8 @@ from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
+from airflow_cdc.decisions.apply.applied import Applied
 from airflow_cdc.decisions.apply.start import (
-    Applied,
     Start,
     check_ddl,
     check_made_anew,
@@ -22,6 +22,7 @@ from airflow_cdc.decisions.apply.start import (
     plan_ddl,
     plan_start,
 )
+from airflow_cdc.flows.carried import Changed
 from airflow_cdc.spark_apps.apply import counts
 from airflow_cdc.spark_apps.ports import DeadLetters, EventDecoder, ReadDdl, ReadFew, ReadRanges, SourceLog, StageWriter
 
@@ -43,8 +44,11 @@ class ApplyContext:
         threads: how many tables are merged in parallel.
         max_dead_letters: more bad records than this in one table's batch mean that the whole batch is decoded wrongly;
             more rows than this with characters that the connector reads wrongly must be reported to a person.
+        most_unreadable: a larger share of records that cannot be read at all means the same (INV 42).
         write_behind: whether a batch that ends inside a range that the connector repeats is written (INV 18). It must
             not be published, so writing it makes sense only in a stage that a later batch continues.
+        carried: refuses rows with values that the connector's events don't carry; None: a comparison follows.
+        compared: the tables of which every row is compared with the source's before anybody reads it.
     """
 
     spark: SparkSession
@@ -59,7 +63,10 @@ class ApplyContext:
     few: ReadFew | None = None
     threads: int = 4
     max_dead_letters: int = 1_000
+    most_unreadable: float = 0.5
     write_behind: bool = True
+    compared: frozenset[str] = frozenset()
+    carried: Changed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +137,7 @@ def judged(ctx: ApplyContext, start: Start, table_id: str | None, stored: Table 
         covered=ctx.log.covered(start.watermark),
         judge=ctx.log.judge_ddl,
         truncates_seen=ctx.events.routing.truncates_seen,
+        compared=start.table.full_name in ctx.compared,
     )
 
 
@@ -137,7 +145,7 @@ def check_counted(
     ctx: ApplyContext, start: Start, counted: counts.Counts, defaults: Mapping[str, str | None] | None
 ) -> None:
     """Raise for a batch that must not be applied. Nothing has been written yet."""
-    counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters)
+    counts.check(counted, start, ctx.events.routing, ctx.max_dead_letters, ctx.most_unreadable)
     counts.check_nulls(counted, start.table.full_name, ctx.events.nulls_at_risk(start.table, defaults or {}))
     check_made_anew(start, counted.truncates)
 

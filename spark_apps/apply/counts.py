@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.dead_letter import MISREAD
-from airflow_cdc.core.errors import ConnectorError, SchemaError, SourceError, TransportError, UnreportedChangeError
-from airflow_cdc.decisions.apply.start import Highest, LastChange
+from airflow_cdc.core.errors import (
+    ConnectorError,
+    SchemaError,
+    SourceError,
+    TransportError,
+    UnreadableEventsError,
+    UnreportedChangeError,
+)
+from airflow_cdc.decisions.apply.applied import Highest, LastChange
 from airflow_cdc.spark_apps.apply.changes import Seen, is_contradictory, is_covered
 from airflow_cdc.spark_apps.apply.record import (
     CREATE,
@@ -53,6 +60,7 @@ class Counts:
         before_watermark: dropped changes that the snapshot already holds.
         other_tables: changes of other tables in a shared topic.
         bad: records that could not be decoded: the new dead letters, and those of `doubted`.
+        unreadable: the bad records of which not a value of the row is at fault, but the whole record or its key.
         doubted: the bad records with a readable key and a character that the connector reads differently from the
             server; they concern about `doubted_rows` rows.
         reads: op r, from the connector's own snapshots; unrequested on a table that was read from a watermark (INV 5).
@@ -72,6 +80,7 @@ class Counts:
     contradictory: int = 0
     other_tables: int = 0
     bad: int = 0
+    unreadable: int = 0
     doubted: int = 0
     doubted_rows: int = 0
     snapshots_begun: int = 0
@@ -95,11 +104,16 @@ class Counts:
             "truncated_at",
             "contradictory",
             "defaulted",
+            "unreadable",
             "doubted",
             "doubted_rows",
         }
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         return plain | {"dead_letters": self.bad}
+
+
+# the reason is a value of the row: the record itself, and the key under which the row is read again, are fine
+_OF_A_ROW = " OR ".join(f"startswith(cdc.bad, '{whose}')" for whose in ("the row''s", "the old row''s"))
 
 
 def is_doubted(table: Table) -> str:
@@ -119,6 +133,7 @@ def count(decoded: DataFrame, covered: Covered, table: Table) -> Counts:
         "contradictory": "contradictory",
         "other_tables": "NOT own",
         "bad": "own AND cdc.bad IS NOT NULL",
+        "unreadable": f"own AND cdc.bad IS NOT NULL AND NOT ({_OF_A_ROW})",
         "doubted": "row_of IS NOT NULL",
         "snapshots_begun": f"live AND cdc.snapshot = '{SNAPSHOT_BEGINS}'",
         "defaulted": "live AND cdc.defaulted",
@@ -175,7 +190,7 @@ def read_change(row: Row | Mapping[str, Any]) -> LastChange:
     return LastChange(row["origin"], at, log["name"], log["n"] or 0, row["transaction"], row["ts_ms"] or 0)
 
 
-def check(counted: Counts, start: Start, routing: Routing, max_bad: int) -> None:
+def check(counted: Counts, start: Start, routing: Routing, max_bad: int, most_unreadable: float) -> None:
     """Raise for a batch that must not be applied. Nothing has been written yet."""
     where = f"table {start.table.full_name}, topic {start.topic}"
     gone = () if start.change is None else start.change.dropped
@@ -196,6 +211,16 @@ def check(counted: Counts, start: Start, routing: Routing, max_bad: int) -> None
             f"{counted.contradictory} events lie before the watermark by their position and after it by their time",
             where=where,
             todo="The source was reset or replaced behind the connector: diagnose the pipeline.",
+        )
+    # one alone says nothing of the others
+    if counted.unreadable > max(1, most_unreadable * counted.records):
+        # of a key with such a character the record is well written: no converter is at fault
+        garbled = MISREAD in (counted.reason or "")
+        way_out = routing.doubt_way_out if garbled else routing.unreadable_way_out
+        raise UnreadableEventsError(
+            f"{counted.unreadable} of {counted.records} records cannot be read ({counted.reason})",
+            where=where,
+            todo=f"{way_out} Nothing was applied.",
         )
     if counted.doubted_rows > max_bad:
         raise SchemaError(

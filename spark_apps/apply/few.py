@@ -17,16 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_cdc.core.errors import MALFORMED
+from airflow_cdc.decisions.apply.applied import Applied
 from airflow_cdc.decisions.apply.net import net_images
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
-from airflow_cdc.decisions.apply.start import Applied, is_behind
+from airflow_cdc.decisions.apply.start import is_behind
 from airflow_cdc.spark_apps.apply.changes import CLOCK_SLACK_MS, Seen
 from airflow_cdc.spark_apps.apply.context import Result, applied_after, check_counted, judged, result_of
 from airflow_cdc.spark_apps.apply.counts import Counts, read_change
 from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, RAW_ARROW, TOMBSTONE, UPDATE
+from airflow_cdc.spark_apps.apply.tombstones import before_batch, has_tombstone
+from airflow_cdc.spark_apps.compare.few import key_texts
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
-from airflow_cdc.spark_apps.ports import DecodesFew
+from airflow_cdc.spark_apps.ports import DecodesFew, ReadFew
 from airflow_cdc.spark_apps.ports_few import SmallCommit
 from airflow_cdc.spark_apps.types import arrow_rows, sink_type
 
@@ -35,10 +39,11 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.ports import TopicRecord
-    from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.core.table import Column
+    from airflow_cdc.decisions.apply.applied import LastChange
     from airflow_cdc.decisions.apply.net import NetImages
     from airflow_cdc.decisions.apply.plain import PlainChange
-    from airflow_cdc.decisions.apply.start import LastChange, Start
+    from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.spark_apps.apply.context import ApplyContext
     from airflow_cdc.spark_apps.ports import PlainDecoder
 
@@ -105,11 +110,13 @@ def apply_few(
     start = judged(ctx, start, table_id, opened.definition(start.fingerprint))
     if start.change is None or start.change != SchemaChange():
         return None
-    records = ctx.few(start.topic, start.ranges, MOST_BYTES)
-    batch = None if records is None else _netted(ctx, records, start)
+    batch = _netted(ctx, ctx.few, start)
     if batch is None:
         return None
     check_counted(ctx, start, batch.counted, defaults)
+    if ctx.carried and ctx.carried.looks(start.table):
+        keys = [""] * batch.keys.num_rows if start.table.keyless else key_texts(start.table, batch.keys)
+        ctx.carried.refuse(start.table, keys)
     extra: Result = {"added": [], "widened": [], "dropped": [], "repeats": batch.repeats}
     if not ctx.write_behind and is_behind(start.applied.last, batch.counted.last):
         return result_of(start, batch.counted, None, began, **extra)
@@ -128,33 +135,45 @@ def offsets_of(start: Start) -> int:
     return sum(end - begin for begin, end in start.ranges.values())
 
 
-def _netted(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> Few | None:
+def _netted(ctx: ApplyContext, few: ReadFew, start: Start) -> Few | None:
     covered = ctx.log.covered(start.watermark)
+    records = few(start.topic, start.ranges, MOST_BYTES)
+    back = before_batch(start, covered) if records and has_tombstone(records) else {}
+    earlier = few(start.topic, back, MOST_BYTES) if back else ()
+    if records is None or earlier is None:
+        return None
+    records = [*earlier, *records]
     decoder = ctx.events.plain(start.table) if isinstance(ctx.events, DecodesFew) else None
     batch = None if decoder is None else read(decoder, records, start, covered)
     if batch is not None or start.table.keyless:
         return batch
-    return _collected(_decoded(ctx, records, start), start.table, covered)
+    return _collected(_decoded(ctx, records, start), start, covered)
 
 
 def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, covered: Covered) -> Few | None:
-    """The batch decoded and netted without Spark; None if anything in it is not plain."""
+    """The batch decoded and netted without Spark; None if anything in it is not plain.
+
+    Records before the batch only say whether a tombstone in it follows a covered delete; of the others nothing differs.
+    """
     ordered, table = sorted(records, key=lambda record: (record.partition, record.offset)), start.table
     try:
-        batch = decoder.decode(ordered, before=table.keyless)
-        changes = [(one.partition, one.op, one.change, one.defaulted) for one in batch]
+        starts = {p: begin for p, (begin, _) in start.ranges.items()}
+        batch = decoder.decode(ordered, before=table.keyless, rows_from=starts)
+        own = [one for one in batch if _is_own(start, one.partition, one.offset)]
+        changes = [(one.partition, one.op, one.change, one.defaulted) for one in own]
         if any(_is_contradictory(covered, change) for _, _, change, _ in changes):
             return None
         net = _netted_images if table.keyless else _netted_keys
         return net(batch, start, covered, _counts(changes, covered))
-    except (ValueError, TypeError, LookupError, ArithmeticError, pa.ArrowException) as error:
+    except (*MALFORMED, ArithmeticError, pa.ArrowException) as error:
         log.info("%s: decoded by Spark, as not all records are plain: %r", table.full_name, error)
         return None
 
 
 def _netted_keys(batch: Sequence[PlainChange], start: Start, covered: Covered, counted: Counts) -> Few | None:
     keys = [(one.partition, one.key) for one in batch]
-    last = _last_of_keys(keys, _live(keys, [(one.op, one.change) for one in batch], covered))
+    live = _live(keys, [(one.op, one.change) for one in batch], covered)
+    last = _last_of_keys(keys, [at for at in live if _is_own(start, batch[at].partition, batch[at].offset)])
     if last is None:
         return None
     newest = [batch[at] for at in last]
@@ -179,8 +198,14 @@ def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) ->
     return ctx.events.decode(session.createDataFrame(raw), start.decoded_as, ("after",))
 
 
-def _collected(decoded: DataFrame, table: Table, covered: Covered) -> Few | None:
+def _is_own(start: Start, partition: int, offset: int) -> bool:
+    """Whether a record is of the batch, not of those before it."""
+    return offset >= start.ranges[partition][0]
+
+
+def _collected(decoded: DataFrame, start: Start, covered: Covered) -> Few | None:
     """The batch decoded by one Spark job and netted in memory; None if anything in it is unusual."""
+    table = start.table
     meta = (f"cdc.`{name}` AS `{name}`" for name in _FIELDS)
     order = ("cdc.log.n AS log_n", "cdc.place.pos AS pos", "cdc.place.row AS row")
     values = (*_flat("key", table.key_columns), *_flat("after", table.mirrored))
@@ -192,10 +217,14 @@ def _collected(decoded: DataFrame, table: Table, covered: Covered) -> Few | None
     usual = all(op in _USUAL for op in ops) and not pc.any(records.column("trouble")).as_py()
     if not usual or any(records.column("snapshot").to_pylist()):
         return None
-    changes = [_change(row) for row in records.select(list(_FIELDS)).to_pylist()]
+    every = [_change(row) for row in records.select(list(_FIELDS)).to_pylist()]
+    places = zip(records.column("partition").to_pylist(), records.column("offset").to_pylist(), strict=True)
+    own = [_is_own(start, partition, offset) for partition, offset in places]
+    changes = [change for change, one in zip(every, own, strict=True) if one]
     rows_under = [tuple(key.values()) for key in _part(records, "key", table.key_columns).to_pylist()]
-    keys = [(change[0], key) for change, key in zip(changes, rows_under, strict=True)]
-    last = _last_of_keys(keys, _live(keys, [(op, change) for _, op, change, _ in changes], covered))
+    keys = [(change[0], key) for change, key in zip(every, rows_under, strict=True)]
+    live = _live(keys, [(op, change) for _, op, change, _ in every], covered)
+    last = _last_of_keys(keys, [at for at in live if own[at]])
     if last is None or any(_is_contradictory(covered, change) for _, _, change, _ in changes):
         return None
     newest = records.take(pa.array(last, pa.int64()))
@@ -238,7 +267,7 @@ Keyed = tuple[int, tuple[Any, ...]]
 
 
 def _live(keys: Sequence[Keyed], changes: Sequence[tuple[str, LastChange | None]], covered: Covered) -> list[int]:
-    """The indices of the records that may change the table: as changes.applicable and without_covered_tombstones."""
+    """The indices of the records that may change the table: as changes.applicable and tombstones.without_covered_tombstones."""
     live, gone = list[int](), set[tuple[Any, ...]]()
     for at, ((_, key), (op, change)) in enumerate(zip(keys, changes, strict=True)):
         inside = _is_covered(covered, change)

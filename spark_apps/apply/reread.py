@@ -100,6 +100,7 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
             _check_epoch(job, name)
             publish_stage(job, stage, table, snapshot_id)
             note_published(job, table, WHOLE)
+            run.clients.control.compared(job.xa, {name: report.verdict})
     log.info("%s: read again, %d rows, published", name, outcome.sink_rows)
     return Reread(outcome.sink_rows, snapshot_id)
 

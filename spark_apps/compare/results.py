@@ -1,21 +1,21 @@
-"""A comparison's result: as a log line, as Great Expectations checks, as its part of report.json, and kept for publish."""
+"""A comparison's result: as a log line, as its part of report.json, and kept for publish."""
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.compare.canonical import not_compared
+from airflow_cdc.decisions.compare.expectations import Judged
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.recovery import change
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.reports import data_docs
 from airflow_cdc.reports.store import ReportStore
-from airflow_cdc.spark_apps.compare.expectations import DATA_DOCS, Expected, Pinned, SuiteResult, run_suites
 from airflow_cdc.spark_apps.compare.scan import Outcome
 
 
@@ -30,23 +30,9 @@ def summary(outcome: Outcome) -> str:
     )
 
 
-def check_expectations(folder: str, outcomes: Sequence[Outcome]) -> dict[str, SuiteResult]:
-    """Great Expectations over the compared snapshots; Data Docs go to `folder` (a path or URL)."""
-    checks = [
-        Pinned(sink.frame, Expected.of(outcome), sink.small) for outcome in outcomes for sink in [outcome.subject.sink]
-    ]
-    if "://" not in folder:
-        return {result.name: result for result in run_suites(checks, Path(folder))}
-    with tempfile.TemporaryDirectory() as scratch:
-        results = run_suites(checks, Path(scratch))
-        ReportStore(folder).put(Path(scratch))
-    return {result.name: result for result in results}
-
-
-def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
+def make_report(outcome: Outcome, suite: Judged) -> TableReport:
     """The table's part of report.json. A failed suite is a mismatch, because readers would see it."""
     verdict = outcome.verdict if suite.success else Verdict.MISMATCH
-    failures = () if suite.success else suite.failures or ("an expectation of Great Expectations failed",)
     samples = [f"{kind}: {key}" for kind, keys in outcome.tally.samples.items() for key in keys]
     return TableReport(
         table=outcome.subject.table.full_name,
@@ -60,9 +46,9 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
         columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
         compared_at=ComparedAt(outcome.subject.sink.version, str(outcome.subject.position)),
         verdict=verdict,
-        samples=(*samples, *outcome.reasons, *failures)
+        samples=(*samples, *outcome.reasons, *suite.failures)
         if outcome.tally.wrong
-        else (*outcome.reasons, *samples, *failures),
+        else (*outcome.reasons, *samples, *suite.failures),
         leaf_map=outcome.leaf_map,
         part="" if outcome.subject.part.whole else outcome.subject.part.name,
     )
@@ -71,27 +57,34 @@ def make_report(outcome: Outcome, suite: SuiteResult) -> TableReport:
 def keep(
     run: Run,
     reports: Sequence[TableReport],
-    suites: Sequence[SuiteResult],
+    suites: Sequence[Judged],
     labels: Mapping[str, str],
     seconds: float,
+    *,
+    xa: XaState | None,
 ) -> Facts:
     """Write the result to the control table and to verify.json; returns the task's result.
 
-    `labels`: table → the stage that was compared, which is the one to publish.
+    `labels`: table → the stage that was compared, which is the one to publish. `xa`: the source's XA state before that.
     """
     folder = report_folder(run)
     facts = {
         "verdict": str(overall(report.verdict for report in reports)),
         "tables": {report.table: str(report.verdict) for report in reports},
         "expectations": {suite.name: {"checks": suite.checks, "failures": list(suite.failures)} for suite in suites},
-        DATA_DOCS: f"{folder}/{DATA_DOCS}/index.html",
+        data_docs.FOLDER: f"{folder}/{data_docs.FOLDER}/index.html",
         "seconds": seconds,
     }
     kept = {**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}
     ReportStore(folder).write(json.dumps(kept, indent=2), "verify.json")
     verified = {
         r.table: VerifiedTable.from_json(
-            {**r.to_json(), "snapshot_id": r.compared_at.snapshot_id, "stage": labels.get(r.table, "")}
+            {
+                **r.to_json(),
+                "snapshot_id": r.compared_at.snapshot_id,
+                "stage": labels.get(r.table, ""),
+                "xa": xa and xa.to_json(),
+            }
         )
         for r in reports
     }

@@ -8,7 +8,7 @@ many tables costs more, not less: 16 tables with 100,000 rows each took 7.1 to 7
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from airflow_cdc.decisions.compare.expectations import StageFacts
 from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 
@@ -39,22 +40,6 @@ class Asked:
     not_null: tuple[str, ...]
     key: tuple[str, ...] = ()
     small: few.FewRows | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StageFacts:
-    """Counts and column types of a table.
-
-    Attributes:
-        rows: the row count; `types`: column → the name of its Spark type, in order.
-        nulls: column → rows in which it is NULL; all rows if the column does not exist.
-        repeated: rows that share their key with another row; 0 where no key was asked for.
-    """
-
-    rows: int
-    types: Mapping[str, str]
-    nulls: Mapping[str, int]
-    repeated: int = 0
 
 
 def count_facts(tables: Sequence[Asked]) -> list[StageFacts]:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.secrets import mask_text
@@ -15,6 +15,7 @@ from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.spark_apps.driver.session import SessionOnDemand, build_session
+from airflow_cdc.spark_apps.driver.speaking import Speaking, spark_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,8 +38,10 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
     jars = [str(jar) for jar in settings.get("jars") or ()]
     title = f"cdc {name} {run.pipeline.name}"
     spark = SessionOnDemand.of(lambda: build_session(title, run.clients.sink, jars, extra))
+    parts = spark_parts(lambda: cast("SessionOnDemand", spark).existing)
     try:
-        yield run, spark
+        with Speaking(name, parts):
+            yield run, spark
     finally:
         spark.stop()
 

@@ -19,6 +19,11 @@ from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.decisions.compare import json_text
 from airflow_cdc.decisions.compare.json_text import json_canonical, json_writer
 
+# PostgreSQL's numeric has up to 131,072 digits before the point and 16,383 after it: no source has more
+_MOST_DIGITS: Final = 131_072 + 16_383
+_MOST_SHIFT: Final = 16_383
+_MOST_BYTES: Final = 62_000
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -50,7 +55,11 @@ def decimal_bytes(text: str, scale: int) -> str | None:
         raw = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return _scaled(int.from_bytes(raw, "big", signed=True), scale) if raw else None
+    if not 0 < len(raw) <= _MOST_BYTES:
+        return None
+    unscaled = int.from_bytes(raw, "big", signed=True)
+    # Python writes no integer of more than 4,300 digits as text, but a decimal of any length
+    return _scaled("-" if unscaled < 0 else "", f"{Decimal(abs(unscaled)):f}", scale)
 
 
 def decimal_plain(text: str, scale: int) -> str | None:
@@ -59,19 +68,21 @@ def decimal_plain(text: str, scale: int) -> str | None:
         sign, digits, exponent = Decimal(text.strip()).as_tuple()
     except InvalidOperation:
         return None
-    if not isinstance(exponent, int) or abs(exponent) > 1000:
+    if not isinstance(exponent, int) or abs(exponent) > _MOST_SHIFT or len(digits) > _MOST_DIGITS:
         return None
-    shift = exponent + scale
-    unscaled = int("".join(map(str, digits)))
-    if shift < 0 and unscaled % 10**-shift:
-        return None
-    unscaled = unscaled * 10**shift if shift >= 0 else unscaled // 10**-shift
-    return _scaled(-unscaled if sign else unscaled, scale)
+    shift, unscaled = exponent + scale, "".join(map(str, digits))
+    if shift < 0:
+        if unscaled[shift:].strip("0"):
+            return None
+        unscaled = unscaled[:shift]
+    else:
+        unscaled += "0" * shift
+    return _scaled("-" if sign else "", unscaled.lstrip("0"), scale)
 
 
-def _scaled(unscaled: int, scale: int) -> str:
-    digits = str(abs(unscaled)).rjust(scale + 1, "0")
-    sign = "-" if unscaled < 0 else ""
+def _scaled(sign: str, unscaled: str, scale: int) -> str:
+    digits = unscaled.rjust(scale + 1, "0")
+    sign = sign if digits.strip("0") else ""
     return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
 
 

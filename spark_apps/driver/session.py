@@ -11,6 +11,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from airflow_cdc.core.secrets import SPARK_REDACTION
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.shipped import ship
 
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow_cdc.driver")
 
 # Settings that every driver needs to decode and encode exactly, wherever it runs. ANSI mode is Spark's default but is
-# set explicitly, because a cluster's own defaults may differ and values would then silently turn into NULL.
+# set explicitly, because a cluster's own defaults may differ and values would then silently turn into NULL. Spark replaces
+# ${env:NAME} in all SQL texts by default, so a column's default of that text would bring the driver's environment into the
+# sink.
 EXACT = {
+    "spark.sql.variable.substitute": "false",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.json.enableExactStringParsing": "true",
@@ -89,6 +93,11 @@ class SessionOnDemand:
                 SessionOnDemand.needed = True
         return getattr(self._made, name)
 
+    @property
+    def existing(self) -> SparkSession | None:
+        """The session, if it was made; asking for it makes none."""
+        return self._made
+
     def begin(self) -> None:
         """Make it beside whatever else is to be done first."""
         Thread(target=self._began, name="session", daemon=True).start()
@@ -128,7 +137,7 @@ def build_session(
 
     Under spark-submit, its master and jars are used; otherwise the session is local, if `extra` names no master, and
     `jars` are paths, so that Ivy is never used. The catalog's credentials are set here, inside the driver, and never
-    appear on a command line. `extra` overrides everything else. Executors elsewhere get this package's files.
+    appear on a command line. `extra` overrides everything but EXACT. Executors elsewhere get this package's files.
     """
     from pyspark.sql import SparkSession
 
@@ -138,7 +147,8 @@ def build_session(
         os.environ |= {name: os.environ.get(name, value) for name, value in python_of(local=local).items()}
     own = {**(LOCAL if local else {}), **({"spark.jars": ",".join(jars)} if jars else {})} if not submitted else {}
     builder = SparkSession.builder.appName(app_name)
-    for key, value in {**own, **EXACT, **sink.spark_conf(), **(extra or {})}.items():
+    ours = {"spark.redaction.regex": SPARK_REDACTION, **EXACT}
+    for key, value in {**own, **sink.spark_conf(), **(extra or {}), **ours}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

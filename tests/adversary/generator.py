@@ -370,9 +370,13 @@ class Generator:
         return self._alter("comment", table, self.dice.choice(("COMMENT = 'x'", "ADD INDEX (n)", "FORCE")))
 
     def _truncate(self, table: Table) -> Op:
-        return Op(
-            "truncate", table.name, (f"TRUNCATE TABLE {quote(table.name)}", self._insert_sql(table, "INSERT INTO"))
-        )
+        """Alone, or before or after another statement about the table, which leaves its number as it is or changes it."""
+        name, self._fresh = quote(table.name), self._fresh + 1
+        beside = self.dice.choice(BESIDE_TRUNCATE)
+        others = [one.format(name, f"beside{self._fresh}") for one in beside]
+        truncate = [f"TRUNCATE TABLE {name}", self._insert_sql(table, "INSERT INTO")]
+        both = [*truncate, *others] if self.dice.random() < 0.5 else [*others, *truncate]
+        return Op("truncate", table.name, tuple(both))
 
 
 def with_column(table: Table, column: Column) -> Table:
@@ -417,6 +421,17 @@ STYLES = (
     "# a note\nALTER TABLE {}\t{}",
     "ALTER TABLE {} {}, ALGORITHM = COPY",
     "/* ALTER TABLE x */ ALTER TABLE {} {}",
+)
+# what is done to a table before or after its TRUNCATE, of the table's name and a new one
+BESIDE_TRUNCATE: tuple[tuple[str, ...], ...] = (
+    (),
+    ("CREATE INDEX {1} ON {0} (n)",),
+    ("CREATE INDEX {1} ON {0} (n)", "DROP INDEX {1} ON {0}"),
+    ("ALTER TABLE {0} ADD INDEX {1} (n)",),
+    ("ALTER TABLE {0} COMMENT = '{1}'",),
+    ("ALTER TABLE {0} ADD COLUMN {1} INT", "ALTER TABLE {0} DROP COLUMN {1}"),
+    ("ALTER TABLE {0} FORCE",),
+    ("OPTIMIZE TABLE {0}",),
 )
 # how a definition changes, and the switch that leaves it out
 _DDL: tuple[tuple[Callable[[Generator, Table], Op], str], ...] = (

@@ -36,7 +36,6 @@ LIMITS = (
     ),
     Limit("a year before 100", re.compile(r"'00\d\d-"), modes=(("enable.time.adjuster", "true"),)),
 )
-_DDL = re.compile(r"\b(ALTER|TRUNCATE|RENAME)\b", re.IGNORECASE)
 # what the connector says before it stops, and cannot go on by itself
 STOPS = (
     ("an impossible date", re.compile(r"Invalid (date|value)|invalid date", re.IGNORECASE)),
@@ -51,16 +50,6 @@ STOPS = (
 def unseen(op: Op, modes: Mapping[str, str]) -> str:
     """Why a table may differ unseen after the operation; "" if it may not."""
     return next((limit.why for limit in LIMITS if limit.holds(op, modes)), "")
-
-
-def ddl_kinds(op: Op, modes: Mapping[str, str]) -> set[str]:
-    """What kinds of DDL the operation has, where the connector leaves truncates out.
-
-    A TRUNCATE beside another DDL of the table is seen by a comparison only.
-    """
-    if modes.get("skipped.operations") != "t":
-        return set()
-    return {match[1].upper() for statement in op.statements if (match := _DDL.search(statement))}
 
 
 def stop(text: str) -> str:

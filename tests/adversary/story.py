@@ -51,7 +51,6 @@ class Story:
     result: Result
     refused: dict[str, str] = field(default_factory=dict)
     unseen: dict[str, str] = field(default_factory=dict)  # tables in which only a comparison can see what differs
-    ddl: dict[str, set[str]] = field(default_factory=dict)  # kinds since the table was last seen to be equal
     unmended: set[str] = field(default_factory=set)  # of these, what the product's repair saw and could not mend
     damaged: set[str] = field(default_factory=set)
     failed: set[str] = field(default_factory=set)
@@ -100,10 +99,6 @@ class Story:
         """Note why the table may differ unseen from now on, if it may."""
         if why := limits.unseen(op, self.generator.modes):
             self.unseen.setdefault(op.table, why)
-        kinds = self.ddl.setdefault(op.table, set())
-        kinds |= limits.ddl_kinds(op, self.generator.modes)
-        if "TRUNCATE" in kinds and len(kinds) > 1:
-            self.unseen.setdefault(op.table, "a TRUNCATE beside another DDL, where truncates are left out")
 
     def do_all(self, operations: Sequence[Op]) -> None:
         """Run them one after the other."""
@@ -356,7 +351,6 @@ class Story:
         if differences.equal:
             self.since[table] = []
             self.unseen.pop(table, None)
-            self.ddl.pop(table, None)
             return
         if table in self.unseen:
             self.mend(table, self.unseen.pop(table))

@@ -9,8 +9,9 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from random import Random
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,9 @@ from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
 from stack.process import wait_until
 from stack.rest import RestError
+from tests.adversary.cut import CutTransport
 from tests.adversary.generator import Op
+from tests.adversary.oracle import sink_name
 from tests.diagnosing import diagnose
 
 if TYPE_CHECKING:
@@ -310,6 +313,7 @@ class Pipe:
 
     def apply(self) -> dict[str, str]:
         """Apply what waits: table → "" or why it was not applied. Raises CdcError when no table could be tried."""
+        self.apply_in_part()
         run, refused = self.run(), Refusals()
         with refused.listening():
             try:
@@ -322,6 +326,22 @@ class Pipe:
         behind = [self.bare(name) for name, r in results.items() if r.get("behind") or r.get("not_published")]
         said |= {self.bare(name): f"{count} dead letters are unresolved" for name, count in refused.letters.items()}
         return said | dict.fromkeys(behind, BEHIND)
+
+    def apply_in_part(self) -> None:
+        """A batch that ends between a delete and its tombstone, in each topic that has such a place among what waits.
+
+        What is refused of it is refused again by the batch after it.
+        """
+        run = self.run()
+        reached: dict[str, dict[int, int]] = {}
+        for table in self.tables:
+            stamp = Lake(CATALOG, lake_properties(self.servers.folder)).facts(self.namespace, sink_name(table)).stamp
+            reached |= {} if stamp is None else {topic: dict(at.next) for topic, at in stamp.offsets.items()}
+        cut: Any = CutTransport(
+            run.clients.transport, KafkaEndpoint(self.servers.bootstrap), reached, Random(self.runs)
+        )
+        with suppress(CdcError):
+            apply_changes(replace(run, clients=replace(run.clients, transport=cut)), self.servers.spark)
 
     def recover(self, asked: str | None = None) -> str:
         """A recovery as the DAG runs it; its verdict. Raises CdcError. "none" if there was nothing to do.

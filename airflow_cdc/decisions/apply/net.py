@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.decisions.apply.start import Highest
+from airflow_cdc.decisions.apply.applied import Highest
 
 if TYPE_CHECKING:
+    from airflow_cdc.decisions.apply.applied import LastChange
     from airflow_cdc.decisions.apply.plain import PlainChange
-    from airflow_cdc.decisions.apply.start import LastChange
 
 Row = tuple[Any, ...]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from airflow_cdc.decisions.apply.start import LastChange
+    from airflow_cdc.decisions.apply.applied import LastChange
 
 
 class NotPlainError(ValueError):

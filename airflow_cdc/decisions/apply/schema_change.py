@@ -54,7 +54,7 @@ def load_definition(properties: Mapping[str, str]) -> Table | None:
         return None if text is None else Table.from_json(json.loads(text))
     except MALFORMED as error:
         raise SchemaError(
-            f"the property {DEFINITION} cannot be read: {error}", todo="Recover the table: that writes it anew."
+            f"the property {DEFINITION} cannot be read: {error}", todo="Recover the table: that writes it again."
         ) from error
 
 

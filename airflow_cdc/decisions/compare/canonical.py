@@ -94,9 +94,10 @@ def outside_hash(table: Table) -> tuple[str, ...]:
 
 
 def not_compared(table: Table) -> tuple[tuple[str, str], ...]:
-    """(column, reason) of mirrored columns that no comparison covers."""
+    """(column, reason) of the source's columns that no comparison covers."""
     reason = "generated from a TIMESTAMP: its value depends on the time zone of the session that reads or writes it"
-    return tuple((c.name, reason) for c in table.mirrored if c.zoned)
+    zoned = tuple((c.name, reason) for c in table.mirrored if c.zoned)
+    return (*zoned, *((name, "not mirrored: the connector leaves it out") for name in table.left_out))
 
 
 def in_key(kind: LogicalType) -> LogicalType:

@@ -21,7 +21,7 @@ ROW_CHANGES = (CREATE, UPDATE, DELETE)
 # what a record must not be for the table to be provably equal → why
 CAVEATS = {
     "t": "the table was truncated during the comparison",
-    "r": "the connector read the table anew during the comparison",
+    "r": "the connector read the table again during the comparison",
 }
 UNREADABLE = "a record after the compared ends cannot be decoded"
 REASONS = 3  # so many different ones are named

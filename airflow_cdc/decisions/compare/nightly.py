@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.compare.leaves import (
     IntegerLeaves,
     KeyHash,
@@ -45,7 +44,6 @@ class Checked:
         fingerprint: of the table's definition.
         verdict: of the last check.
         at, run_id: when that was.
-        xa: what the source reported about its XA transactions before the comparison; None: not known.
     """
 
     scheme: LeafScheme
@@ -59,19 +57,18 @@ class Checked:
     verdict: str
     at: str
     run_id: str
-    xa: XaState | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON, for the control table."""
         values = {name: getattr(self, name) for name in self.__slots__}
         plain = {"scheme": scheme_to_json(self.scheme), "shares": dict(self.shares), "ends": dict(self.ends)}
-        return values | plain | {"xa": self.xa and self.xa.to_json()}
+        return values | plain
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Checked:
         """The inverse of `to_json`."""
-        xa = value.get("xa")
-        return cls(**{**value, "scheme": scheme_from_json(value["scheme"]), "xa": xa and XaState.from_json(xa)})
+        known = {name: value[name] for name in cls.__slots__ if name in value}  # earlier versions kept more
+        return cls(**{**known, "scheme": scheme_from_json(value["scheme"])})
 
     @property
     def leaves(self) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from airflow_cdc.names import file_part
+
 # Characters of a value that are kept; whether two values are equal is decided on the whole value.
 SHOWN = 200
 
@@ -67,4 +69,4 @@ _FINDINGS = {
 
 def rows_file(table: str) -> str:
     """The name, beside a run's report, of the file with a table's row pairs."""
-    return f"rows-{table}.json"
+    return f"rows-{file_part(table)}.json"

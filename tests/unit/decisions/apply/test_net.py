@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.decisions.apply.applied import Highest, LastChange
 from airflow_cdc.decisions.apply.net import net_images
 from airflow_cdc.decisions.apply.plain import PlainChange
-from airflow_cdc.decisions.apply.start import Highest, LastChange
 
 LOG = "1/binlog"
 

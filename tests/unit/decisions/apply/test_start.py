@@ -18,18 +18,16 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.table_id import table_id
 from airflow_cdc.core.topics import Compaction, TopicOffsets, TopicState
 from airflow_cdc.decisions.apply import start as apply_start
+from airflow_cdc.decisions.apply.applied import APPLIED, Applied, Highest, LastChange
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import (
-    APPLIED,
     FINGERPRINT,
     SNAPSHOT_AT,
-    Applied,
     DdlLog,
-    Highest,
-    LastChange,
     Start,
     check_made_anew,
     check_same_ddl,
@@ -89,18 +87,16 @@ def plan(table: Table = KEYED, **changes: Any) -> Start:
     )
 
 
-def check_ddl(
-    start: Start, statements: Sequence[Ddl], table_id: str | None, stored: Table | None, *, truncates_seen: bool
-) -> Start:
+def check_ddl(start: Start, statements: Sequence[Ddl], number: str | None, stored: Table | None, **how: bool) -> Start:
     """With MySQL's own rules."""
     return apply_start.check_ddl(
         start,
         statements,
-        table_id,
+        number,
         stored,
         covered=covered(start.watermark),
         judge=judge_ddl,
-        truncates_seen=truncates_seen,
+        **how,
     )
 
 
@@ -367,29 +363,55 @@ def test_a_repeat_and_another_tables_ddl_mean_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table_id", "seen", "own", "anew"),
+    ("number", "seen", "own", "anew"),
     [
         ("number 7", False, False, False),
         ("number 8", True, False, True),  # unless a truncate among the events says why
-        ("number 8", False, True, False),  # a statement explains it
+        ("number 8", True, True, False),  # a statement explains it, and a truncate would be an event
         (None, False, False, False),
     ],
 )
-def test_inv_13_a_table_that_was_made_anew(table_id: str | None, seen: bool, own: bool, anew: bool) -> None:
+def test_inv_13_a_table_that_was_made_anew(number: str | None, seen: bool, own: bool, anew: bool) -> None:
     start = plan(summary={APPLIED: Applied(table_id="number 7").to_text()})
     statements = [statement("ALTER TABLE t ADD KEY (a)")] if own else []
-    judged = check_ddl(start, statements, table_id, KEYED, truncates_seen=seen)
-    assert (judged.applied.table_id, judged.made_anew) == (table_id or "number 7", anew)
+    judged = check_ddl(start, statements, number, KEYED, truncates_seen=seen)
+    assert (judged.applied.table_id, judged.made_anew) == (number or "number 7", anew)
     check_made_anew(judged, 1)
     if anew:
         with pytest.raises(UnreportedChangeError, match="recreated"):
             check_made_anew(judged, 0)
 
 
-def test_inv_13_a_table_made_anew_behind_a_connector_that_leaves_truncates_out() -> None:
-    start = plan(summary={APPLIED: Applied(table_id="number 7").to_text()})
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "ALTER TABLE t ADD KEY (a)",
+        "ALTER TABLE t COMMENT 'x'",
+        "CREATE INDEX i ON t (a)",
+        "ALTER TABLE t ENGINE=InnoDB",
+    ],
+)
+def test_inv_13_a_truncate_that_is_not_sent_is_noticed_beside_any_other_statement(text: str) -> None:
+    """What changes no number can't explain a changed one, and what rebuilds the table would hide the TRUNCATE."""
+    start = plan(summary={APPLIED: Applied(table_id=table_id([7])).to_text()})
+    own = [statement(text)] if text else []
     with pytest.raises(RereadNeededError, match="truncated or rebuilt"):
-        check_ddl(start, [], "number 8", KEYED, truncates_seen=False)
+        check_ddl(start, own, table_id([8]), KEYED, truncates_seen=False)
+
+
+def test_inv_13_an_added_partition_costs_no_reading_again() -> None:
+    start = plan(summary={APPLIED: Applied(table_id=table_id([7, 8])).to_text()})
+    own = [statement("ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (5000))")]
+    judged = check_ddl(start, own, table_id([7, 8, 9]), KEYED, truncates_seen=False)
+    assert judged.applied.table_id == table_id([7, 8, 9])
+
+
+def test_inv_13_rows_that_are_all_compared_before_they_are_read_need_no_number() -> None:
+    start = plan(summary={APPLIED: Applied(table_id=table_id([7])).to_text()})
+    for seen in (True, False):
+        judged = check_ddl(start, [], table_id([8]), KEYED, truncates_seen=seen, compared=True)
+        assert (judged.applied.table_id, judged.made_anew) == (table_id([8]), False)
 
 
 def test_null_is_decoded_where_ddl_forbade_it_only_later() -> None:

@@ -155,7 +155,7 @@ def test_a_restart_never_changes_the_evidence(lengths: list[int], data: st.DataO
     ("record", "doubt"),
     [
         (event(5, 5, "t"), "truncated"),
-        (event(5, 1, "r"), "read the table anew"),
+        (event(5, 1, "r"), "read the table again"),
         (event(5, 5, bad=WHY), UNREAD),
         (event(5, 5, before=None), NO_BEFORE),
         (event(5, 5, "d", before=None), NO_BEFORE),

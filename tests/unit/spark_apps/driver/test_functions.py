@@ -100,6 +100,18 @@ def test_decimal_bytes_reads_what_connect_writes(unscaled: int, scale: int) -> N
     assert len(text.partition(".")[2]) == scale
 
 
+def test_numbers_of_more_digits_than_python_prints_are_read_and_endless_ones_are_not() -> None:
+    """PostgreSQL's numeric has up to 147,455 digits; str() of an integer stops at 4,300."""
+    for unscaled in (10**4_400 + 7, -(10**140_000)):
+        raw = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+        text = decimal_bytes(base64.b64encode(raw).decode(), 2)
+        assert text == f"{Decimal(unscaled):f}"[:-2] + "." + f"{Decimal(unscaled):f}"[-2:]
+        assert decimal_plain(text or "", 2) == text
+    assert decimal_plain("9" * 4_301, 0) == "9" * 4_301
+    assert decimal_plain("9" * 200_000, 0) is None
+    assert decimal_bytes(base64.b64encode(b"\x01" * 100_000).decode(), 2) is None
+
+
 def test_decimal_bytes_of_other_text_is_none() -> None:
     assert decimal_bytes("", 2) is None
     assert decimal_bytes("not base64!", 2) is None
@@ -119,6 +131,9 @@ def test_decimal_bytes_of_other_text_is_none() -> None:
         ("x", 2, None),
         ("1E+99999", 2, None),
         ("9" * 65, 0, "9" * 65),
+        ("-0.00", 2, "0.00"),
+        ("1E-2", 3, "0.010"),
+        ("5E-4", 3, None),
     ],
 )
 def test_decimal_plain(text: str, scale: int, plain: str | None) -> None:

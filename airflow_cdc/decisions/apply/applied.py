@@ -1,0 +1,132 @@
+"""What a stamped commit records about the changes it holds, besides the offsets: the property `cdc.applied`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from airflow_cdc.core.coverage import Place
+from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+from airflow_cdc.decisions.apply.ddl import Ddl
+
+APPLIED = "cdc.applied"
+# A restarted connector sends only its newest statements again.
+KEEP_DDL = 50
+# Format version of the APPLIED record. The first format had no version number and named places as MySQL does.
+FORMAT = 2
+
+
+class Highest(NamedTuple):
+    """The highest applied change of one origin: its place, and the log file in which `pos` is an offset."""
+
+    n: int
+    pos: int
+    row: int
+    log: str
+    log_n: int
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Highest:
+        """From the five values in this order; None is 0, or no name."""
+        n, pos, row, log, log_n = values
+        return cls(int(n or 0), int(pos or 0), int(row or 0), str(log or ""), int(log_n or 0))
+
+
+@dataclass(frozen=True, slots=True)
+class LastChange:
+    """The last applied change of a partition: its place in the source's log, and when it was committed.
+
+    `log` and `log_n` name the file in which the place's `pos` is an offset; `ts_ms` is in milliseconds since 1970.
+    """
+
+    origin: str
+    place: Place
+    log: str
+    log_n: int
+    transaction: str | None
+    ts_ms: int
+
+    def same_place(self, other: LastChange) -> bool:
+        """Whether both are the same change."""
+        return replace(self, ts_ms=0) == replace(other, ts_ms=0)
+
+    def is_older_than(self, other: LastChange) -> bool:
+        """An earlier position and an earlier time, in one server's files.
+
+        A rebuilt server restarts its file numbers, and its changes are new, not repeats.
+        """
+        if self.log != other.log:
+            return False
+        return (self.log_n, *self.place[1:]) < (other.log_n, *other.place[1:]) and self.ts_ms <= other.ts_ms
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {**{name: getattr(self, name) for name in self.__slots__}, "place": list(self.place)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> LastChange:
+        """The inverse of to_json(). Raises one of MALFORMED."""
+        n, pos, row = map(int, value["place"])
+        return cls(**{**value, "place": (n, pos, row)})
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a stamped commit records about its changes, besides the offsets.
+
+    Attributes:
+        base: partition → the first offset of this epoch; every earlier record was in the snapshot already.
+        high: origin → the highest change applied (tables without a key).
+        last: partition → the last change applied from it, used to recognise a repeated range (INV 18).
+        snapshots: how many snapshots the connector itself began in the applied range.
+        ddl: the newest statements that were judged (Ddl.at), used to recognise a repeat.
+        table_id: the source engine's internal table id; TRUNCATE assigns a new one.
+        at_ms: when the batch's end offsets were read (epoch milliseconds; compacted topics only); 0: not known.
+    """
+
+    base: Mapping[str, int] = field(default_factory=dict)
+    high: Mapping[str, Highest] = field(default_factory=dict)
+    last: Mapping[str, LastChange] = field(default_factory=dict)
+    snapshots: int = 0
+    ddl: Sequence[str] = ()
+    table_id: str = ""
+    at_ms: int = 0
+
+    def to_text(self) -> str:
+        """The text for the property APPLIED."""
+        last = {p: change.to_json() for p, change in self.last.items()}
+        values = {name: getattr(self, name) for name in self.__slots__} | {"last": last, "format": FORMAT}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    def judged(self, statements: Sequence[Ddl]) -> Applied:
+        """A copy that also remembers these statements."""
+        places = dict.fromkeys([*self.ddl, *(one.at for one in statements)])
+        return replace(self, ddl=list(places)[-KEEP_DDL:])
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, str]) -> Applied | None:
+        """Read it from a commit's summary; None if absent.
+
+        Raises UnknownStateError if it cannot be read or has another format.
+        """
+        if APPLIED not in summary:
+            return None
+        try:
+            values = json.loads(summary[APPLIED])
+            form = values.pop("format", 1)
+            if form != FORMAT:
+                raise _of_format(form)
+            high = {origin: Highest.of(place) for origin, place in values.pop("high").items()}
+            last = {p: LastChange.from_json(change) for p, change in values.pop("last").items()}
+            return cls(high=high, last=last, **values)
+        except MALFORMED as error:
+            raise UnknownStateError(f"{APPLIED} cannot be read: {error}", todo="Recover the table.") from None
+
+
+def _of_format(form: object) -> UnknownStateError:
+    return UnknownStateError(
+        f"{APPLIED} is of format {form}, and this version reads format {FORMAT}",
+        todo="Recover the table: another version of airflow_cdc wrote it.",
+    )
