@@ -21,6 +21,7 @@ from airflow_cdc.dags._factory import (
     with_our_writer,
 )
 from airflow_cdc.names import REPAIR_DAG_ID, nightly_dag_id
+from airflow_cdc.operators.proven import VERDICT_TASK, AnnounceOperator
 from airflow_cdc.operators.repair import (
     COMPARE_TASK,
     ApproveRepairOperator,
@@ -55,8 +56,9 @@ def _mend(dag: DAG, **common: Any) -> None:
     """Approve → repair, and the verdict in any case: a Reject leaves the rows wrong, so the run fails."""
     approve = ApproveRepairOperator(task_id="approve", **common)
     repair = RepairOperator(task_id="repair", **common)
-    verdict = ConcludeOperator(task_id="verdict", **common).as_teardown(on_failure_fail_dagrun=True)
-    chain(dag.get_task(COMPARE_TASK), approve, repair, verdict)
+    verdict = ConcludeOperator(task_id=VERDICT_TASK, **common).as_teardown(on_failure_fail_dagrun=True)
+    announce = AnnounceOperator(task_id="announce", **common).as_teardown(on_failure_fail_dagrun=False)
+    chain(dag.get_task(COMPARE_TASK), approve, repair, verdict, announce)
 
 
 def repair_params(pipeline: Pipeline | None) -> dict[str, Param]:

@@ -15,7 +15,7 @@ from typing import Any
 from airflow.sdk import DAG, Param
 
 from airflow_cdc.config import settings
-from airflow_cdc.config.registry import load_unchanged
+from airflow_cdc.config.registry import Declared, load_unchanged
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.names import dag_id_for
@@ -23,9 +23,20 @@ from airflow_cdc.names import dag_id_for
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def registered() -> dict[str, Pipeline]:
-    """The pipelines of the registry; none if there is no registry yet. Raises ConfigError for a bad one."""
+def registered() -> Declared:
+    """The pipelines of the registry that are declared well, and the errors of the others; none if there is no registry yet.
+
+    Raises ConfigError for one in which none can be found.
+    """
     return load_unchanged(settings.registry_path())
+
+
+def check_each() -> None:
+    """Raise ConfigError with what is wrong in single pipelines of the registry, all of it."""
+    errors = list(registered().errors.values())
+    if errors:
+        others = "".join(f"\n{error}" for error in errors[1:])
+        raise ConfigError(f"{errors[0].what}", where=errors[0].where, todo=f"{errors[0].todo}{others}")
 
 
 def with_our_writer() -> list[Pipeline]:

@@ -29,6 +29,7 @@ from airflow_cdc.operators.diagnose import CdcDiagnoseOperator
 from airflow_cdc.operators.hold import HoldBinlogOperator, ReleaseHold
 from airflow_cdc.operators.offset import ResetOffsetOperator
 from airflow_cdc.operators.open import OpenRecoveryOperator
+from airflow_cdc.operators.proven import PUBLISH_TASK, VERDICT_TASK
 from airflow_cdc.operators.publish import PublishOperator
 from airflow_cdc.operators.repair import COMPARE_TASK, CompareTablesOperator, ConcludeOperator
 from airflow_cdc.operators.report import CloseRecoveryOperator, ReportOperator
@@ -99,12 +100,12 @@ def recovery_dag(pipeline: Pipeline | None = None) -> DAG:
         resume = ResumeConnectorOperator(task_id="resume_connector")
         release = ReleaseHold(task_id="release_hold").as_teardown(on_failure_fail_dagrun=False)
         verify = CdcSparkOperator(task_id="verify", app="verify")
-        publish = PublishOperator(task_id="publish")
+        publish = PublishOperator(task_id=PUBLISH_TASK)
         close = CloseRecoveryOperator(task_id="close")
         detour = DetourConnectorOperator(task_id="detour_connector")
         back = ReturnConnectorOperator(task_id="return_connector", trigger_rule="none_failed")
         compare = CompareTablesOperator(task_id=COMPARE_TASK)
-        verdict = ConcludeOperator(task_id="verdict")
+        verdict = ConcludeOperator(task_id=VERDICT_TASK)
         report = ReportOperator(task_id="report").as_teardown(on_failure_fail_dagrun=False)
         chain(diagnose, approve, [restart, opened], again, report)
         chain(opened, [stop, detour])

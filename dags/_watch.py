@@ -14,7 +14,9 @@ from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for, watch_dag_id
 from airflow_cdc.operators.watch import WatchPipelineOperator, alias_of
 
 WATCH_TASK = "watch"
-RETRIES_OF_WATCH = 3
+# a watch that breaks starts again for an hour, and then the next run does: people are told twice an hour, not each time
+RETRIES_OF_WATCH = 20
+PAUSE_OF_WATCH = timedelta(minutes=3)
 
 
 def watch_dag(pipeline: Pipeline) -> DAG:
@@ -36,7 +38,7 @@ def watch_dag(pipeline: Pipeline) -> DAG:
             pipeline=pipeline.name,
             outlets=[alias_of(pipeline.name)],
             retries=RETRIES_OF_WATCH,
-            retry_delay=timedelta(minutes=1),
+            retry_delay=PAUSE_OF_WATCH,
         )
         recover = TriggerDagRunOperator(
             task_id="recover",

@@ -15,8 +15,9 @@ from typing import Any, Final
 import yaml
 
 from airflow_cdc.cli.questions import CONTROL, PARTS, SPARK, TABLES, every, kind_question, of_kinds, setups
-from airflow_cdc.config.registry import load_registry
-from airflow_cdc.core.errors import ConfigError, UsageError
+from airflow_cdc.cli.run import write_file
+from airflow_cdc.config.registry import load_registry, parse_registry
+from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, flag
 from airflow_cdc.kinds import CONNECTORS, SINKS
 
@@ -125,12 +126,9 @@ def add_to_registry(path: Path, new: NewPipeline, template: str) -> str:
     if before is not None and new.name in load_registry(path):
         raise UsageError(f"pipeline {new.name!r} already exists", where=str(path), todo="Edit it there.")
     head = template[: template.index(EXAMPLE)] if before is None else before.rstrip("\n") + "\n\n"
-    path.write_text(head + "\n".join(_block(new)) + "\n" + _rest(new, template))
-    try:
-        load_registry(path)
-    except ConfigError:
-        path.unlink() if before is None else path.write_text(before)
-        raise
+    text = head + "\n".join(_block(new)) + "\n" + _rest(new, template)
+    parse_registry(text, str(path))
+    write_file(path, text)
     return f"{path} ({'written' if before is None else 'pipeline added'})"
 
 

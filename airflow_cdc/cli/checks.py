@@ -47,13 +47,14 @@ def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     dags = [_dag(name, dag_id(name), "warn") for dag_id in own]
     if pipeline.airflow.own_dags:
         dags = [_dag(name, dag_id_for(pipeline, RECOVERY_DAG_ID), "bad"), *dags]
-    needs = _catalog_needs(pipeline)
+    needs = catalog_needs(pipeline)
     if pipeline.spark.python or SINKS[pipeline.sink.kind].spark:
         return [*dags, *_other_spark(pipeline, (*jars_for([pipeline]), *needs))]
     return [*dags, *(jar_checks(name, needs) if needs else ())]
 
 
-def _catalog_needs(pipeline: Pipeline) -> Sequence[Need]:
+def catalog_needs(pipeline: Pipeline) -> Sequence[Need]:
+    """The jars of the pipeline's catalog; none while its connection is faulty."""
     kind = SINKS[pipeline.sink.kind]
     if kind.jars_of is None or kind.hook is None:
         return ()
@@ -152,7 +153,7 @@ def report_dir_check(location: str, executor: str) -> Check:
         todo = "Use an absolute path or a URL: each component resolves a relative path from its own working folder."
         return Check(AIRFLOW, "report_dir", "bad", f"{location} is relative", todo)
     if not remote and any(path.is_relative_to(folder) for folder in TEMPORARY):
-        todo = "Set [cdc] report_dir to a permanent folder: the page and `airflow cdc verify` read old reports."
+        todo = "Set [cdc] report_dir to a permanent folder: the page and `airflow cdc proof` read old reports."
         return Check(AIRFLOW, "report_dir", "warn", f"{location} is a temporary folder", todo)
     if not remote and LOCAL_EXECUTOR not in executor:
         todo = (

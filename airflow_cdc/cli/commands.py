@@ -5,22 +5,20 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-import airflow_cdc
-from airflow_cdc.cli import add_pipeline as added
 from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.checks import airflow_checks, pipeline_airflow_checks
+from airflow_cdc.cli.outcome import SHOWN, THROUGH, report_rows, show
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.errors import CdcError, UnknownStateError, UsageError
+from airflow_cdc.core.errors import CdcError, UnknownStateError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
@@ -28,6 +26,7 @@ from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose as diagnosis_of
 from airflow_cdc.decisions.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, check_strategy, make_plan
+from airflow_cdc.flows.decide import looked_through
 from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.kinds import SINKS, jars_for, rules_for
@@ -35,29 +34,18 @@ from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for
 from airflow_cdc.operators.base import open_run
 
-PACKAGE = Path(airflow_cdc.__file__).parent
-TEMPLATE = "templates/pipelines.yaml"
-# up to which time of the source main itself is proven equal
-THROUGH = "verified_through"
-# what `verify` shows of a table
-SHOWN = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
-# a file for each kind: Airflow parses each in a process of its own, and with hundreds of pipelines one would take seconds
-STUBS = {
-    f"cdc_{kind}.py": f'"""Shows Airflow DAGs of airflow-provider-cdc."""\nfrom airflow_cdc.dags.cdc_{kind} import *\n'
-    for kind in ("apply", "backfill", "maintain", "nightly", "recovery", "repair", "watch")
-}
-
 
 @command
 def doctor(args: Namespace) -> int:
     """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
     needs = _needs(args)
-    checks = [*doctor_installation(mirrors=needs is not None), *airflow_checks(needs), *_pipeline_checks(args)]
+    checks = [*doctor_installation(mirrors=needs is not None), *airflow_checks(needs), *pipeline_checks(args)]
     emit(args, [check.to_json() for check in checks])
-    return _doctor_status(checks)
+    return doctor_status(checks)
 
 
-def _doctor_status(checks: Iterable[Check]) -> int:
+def doctor_status(checks: Iterable[Check]) -> int:
+    """The exit status for these checks."""
     states = {check.state for check in checks}
     return 1 if "bad" in states else 3 if "unknown" in states else 0
 
@@ -80,7 +68,8 @@ def _needs(args: Namespace) -> Sequence[Need] | None:
     )
 
 
-def _pipeline_checks(args: Namespace) -> Iterator[Check]:
+def pipeline_checks(args: Namespace) -> Iterator[Check]:
+    """The checks of the pipelines that the command names."""
     path = settings.registry_path(args.registry)
     try:
         pipelines = load_registry(path)
@@ -159,6 +148,8 @@ def diagnose(args: Namespace) -> int:
         pairs(
             {"pipeline": args.pipeline, "problem": diagnosis.code, "meaning": diagnosis.description}
             | dict(diagnosis.evidence)
+            | {f"also {other.code}": other.text for other in diagnosis.others}
+            | {f"note {n}": remark for n, remark in enumerate(diagnosis.remarks, 1)}
             | {
                 "plan": f"refused: {recovery_plan.reason}"
                 if recovery_plan.refused
@@ -183,9 +174,10 @@ def plan(args: Namespace) -> int:
     """As `diagnose`."""
     observation, diagnosis = _seen(args)
     strategy = None if args.strategy == AUTO else args.strategy
-    recovery_plan = make_plan(
+    made = make_plan(
         diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline), asked=strategy
     )
+    recovery_plan = looked_through(run_of(args), made, observation.pipeline.source.tables)
     data = {"pipeline": args.pipeline, "problem": diagnosis.code, **recovery_plan.to_json()}
     emit(args, data, pairs({**data, "steps": " → ".join(recovery_plan.steps)}))
     return diagnosis.exit_status
@@ -215,18 +207,18 @@ def recover(args: Namespace) -> int:
     with telling() as teller:
         run_id, ended = trigger.follow(run_id, args.timeout, teller=teller, dag_id=dag_id)
     report = reports.load(pipeline.name, run_id)
-    emit(args, {"run_id": run_id, **ended.to_json(), "report": report and report.to_json()}, ended.rows())
+    show(args, run_id, ended, report)
     return ended.exit_status(report)
 
 
 @command
-def verify(args: Namespace) -> int:
+def proof(args: Namespace) -> int:
     """What the last report says: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE or none. Reads stored reports only.
 
     A table that an earlier check found to differ is said, too, and counts as MISMATCH, until a run has proven it equal.
     """
     pipeline = pipeline_of(args)
-    pipeline.check_sink("a verification")
+    pipeline.check_sink("a proof")
     run_id = args.run_id or reports.newest(pipeline.name)
     report = reports.load(pipeline.name, run_id) if run_id else None
     if report is None:
@@ -239,7 +231,7 @@ def verify(args: Namespace) -> int:
     if args.table:
         report = _of_tables(report, tables_of(args, pipeline), known)
     earlier = {"known_to_differ": list(known)} if known else {}
-    emit(args, report.to_json() | earlier, [*_report_rows(report), *map(_earlier_row, known)])
+    emit(args, report.to_json() | earlier, [*report_rows(report), *map(_earlier_row, known)])
     return 1 if known else report.exit_status
 
 
@@ -263,83 +255,9 @@ def _of_tables(report: RecoveryReport, tables: Collection[str], known: Collectio
     return replace(report, tables=tuple(one for one in report.tables if one.table in tables), verdict=None)
 
 
-def _report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
-    through = reports.verified(report.pipeline)
-    rows = [
-        {
-            **{key: table.to_json()[key] for key in SHOWN},
-            THROUGH: table.verified_through or through.get(table.table, "-"),
-        }
-        for table in report.tables
-    ]
-    return rows or [{"run_id": report.run_id, "verdict": str(report.verdict), "tables": "none compared"}]
-
-
 def _earlier_row(table: str) -> dict[str, Any]:
     return {
         **dict.fromkeys((*SHOWN, THROUGH), "-"),
         "table": table,
         "verdict": f"{Verdict.MISMATCH} (an earlier check)",
-    }
-
-
-@command
-def init(args: Namespace) -> int:
-    """Write a commented registry where there is none, or add `--pipeline` with its connections and check it.
-
-    Says how Airflow finds the DAGs, or writes stubs of them. Exit status with `--pipeline`: as `doctor`.
-    """
-    if args.pipeline:
-        return _init_pipeline(args)
-    facts: dict[str, Any] = {"registry": _first_registry(settings.registry_path(args.registry))}
-    if args.stub:
-        facts["stubs"] = _stubs(Path(args.stub).expanduser())
-    else:
-        facts["add to [dag_processor] dag_bundle_config_list"] = _bundle()
-    emit(args, facts, pairs(facts))
-    return 0
-
-
-def _init_pipeline(args: Namespace) -> int:
-    path = settings.registry_path(args.registry)
-    new = added.asked(args)
-    wanted = added.connections(new)
-    # first: a folder that does not exist must not leave half of the rest behind
-    facts = {"stubs": _stubs(Path(args.stub).expanduser())} if args.stub else {}
-    facts["registry"] = added.add_to_registry(path, new, (PACKAGE / TEMPLATE).read_text())
-    facts |= added.create(wanted)
-    checks = list(_pipeline_checks(Namespace(registry=args.registry, pipeline=[args.pipeline])))
-    emit(
-        args,
-        {**facts, "checks": [check.to_json() for check in checks]},
-        [
-            *pairs(facts),
-            *({"what": f"{c.name}: {c.state}", "value": ". ".join(filter(None, (c.found, c.todo)))} for c in checks),
-        ],
-    )
-    return _doctor_status(checks)
-
-
-def _first_registry(path: Path) -> str:
-    if path.exists():
-        return f"{path} (exists, left as it is)"
-    if not path.parent.is_dir():
-        raise UsageError("the folder of the registry does not exist", where=str(path.parent), todo="Create it first.")
-    path.write_text((PACKAGE / TEMPLATE).read_text())
-    return f"{path} (written: adapt it)"
-
-
-def _stubs(folder: Path) -> str:
-    if not folder.is_dir():
-        raise UsageError("the folder does not exist", where=str(folder), todo="Name your DAGs folder.")
-    for name, text in STUBS.items():
-        (folder / name).write_text(text)
-    return f"{', '.join(STUBS)} in {folder} (written)"
-
-
-def _bundle() -> dict[str, Any]:
-    return {
-        "name": "airflow-provider-cdc",
-        "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle",
-        "kwargs": {"path": str(PACKAGE / "dags")},
     }

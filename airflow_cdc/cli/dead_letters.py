@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from argparse import Namespace
+from dataclasses import fields
+from datetime import datetime
+from typing import Any
 
 from airflow_cdc.cli import trigger
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
+from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.names import apply_dag_id
 
 SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
@@ -17,7 +22,7 @@ def list_letters(args: Namespace) -> int:
     pipeline_of(args).check_applied("a dead letter")
     run = run_of(args)
     wanted = tables_of(args, run.pipeline)
-    letters = [one.to_json() for one in run.clients.sink.unresolved_letters(run.pipeline.name)]
+    letters = [as_json(one) for one in run.clients.sink.unresolved_letters(run.pipeline.name)]
     mine = [one for one in letters if one["table"] in wanted]
     emit(args, mine, [{key: one[key] for key in SHOWN} for one in mine])
     return 1 if mine else 0
@@ -32,3 +37,19 @@ def replay(args: Namespace) -> int:
     run_id = trigger.start(dag_id, {"replay": True, "tables": list(tables_of(args, pipeline))})
     emit(args, {"dag_id": dag_id, "run_id": run_id}, [{"dag_id": dag_id, "run_id": run_id}])
     return 0
+
+
+def as_json(letter: DeadLetter) -> dict[str, Any]:
+    """Plain JSON: bytes as text where they are UTF-8, else base64 behind "base64:"."""
+    plain = {one.name: getattr(letter, one.name) for one in fields(letter)}
+    times = {name: value.isoformat() for name, value in plain.items() if isinstance(value, datetime)}
+    return plain | {"key": _shown(letter.key), "value": _shown(letter.value)} | times
+
+
+def _shown(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"base64:{base64.b64encode(data).decode()}"

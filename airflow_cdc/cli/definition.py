@@ -2,28 +2,52 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from airflow.cli.cli_config import ARG_VERBOSE, ActionCommand, Arg, CLICommand, GroupCommand, lazy_load_command
 from rich.markup import escape
 
-from airflow_cdc.cli.questions import every, example
+from airflow_cdc.cli.questions import example, headed
 from airflow_cdc.core.setup import Question, flag
+from airflow_cdc.decisions.diagnosis.strategy import AUTO, STRATEGIES
 
 COMMANDS = "airflow_cdc.cli.commands"
 OFFSETS = "airflow_cdc.cli.offsets"
 OUTLOOK = "airflow_cdc.cli.forecast"
+EXPLAIN = "airflow_cdc.cli.explain"
 LETTERS = "airflow_cdc.cli.dead_letters"
 REPAIR = "airflow_cdc.cli.repair"
+RUNS = "airflow_cdc.cli.runs"
 ABANDON = "airflow_cdc.cli.abandon"
+
+INIT = "airflow_cdc.cli.init"
 
 _untyped_arg = cast("Callable[..., Arg]", Arg)
 
 
 def _arg(flags: tuple[str, ...], *, help: str, **kwargs: Any) -> Arg:  # noqa: A002 - argparse's own word
     """An argument whose help is shown as it is written: Airflow prints help through Rich, to which `[cdc]` is a colour."""
-    return _untyped_arg(flags, help=escape(help), **kwargs)
+    arg = _untyped_arg(flags, help=escape(help))
+    cast("Any", arg).kwargs |= kwargs  # not all of argparse's are parameters of Arg
+    return arg
+
+
+class _Grouped(Arg):
+    """An argument under a heading of its command's help. Airflow sorts by name: without one, Canal's come first."""
+
+    def __init__(self, question: Question, heading: str) -> None:
+        cast("Any", super()).__init__(flags=(flag(question.key),), default=None, help=escape(_told(question)))
+        self.heading = heading
+
+    def add_to_parser(self, parser: argparse.ArgumentParser) -> None:
+        """Add it below its heading; the headings stand in the order of the questions."""
+        have = {str(group.title): group for group in parser._action_groups}  # noqa: SLF001 - argparse names no other way
+        if HEADINGS[0] not in have:
+            have |= {heading: parser.add_argument_group(heading) for heading in HEADINGS}
+        group: Any = have[self.heading]
+        group.add_argument(*self.flags, **self.kwargs)
 
 
 def _told(question: Question) -> str:
@@ -38,10 +62,14 @@ ARG_OUTPUT = _arg(
     default="table",
 )
 ARG_REGISTRY = _arg(("--registry",), help="Path of pipelines.yaml (default: [cdc] registry)", default=None)
-ARG_PIPELINE = _arg(("pipeline",), help="Name of the pipeline in the registry")
+ARG_PIPELINE = _arg(("pipeline",), help="Name of the pipeline in pipelines.yaml")
 ARG_PIPELINES = _arg(("pipeline",), nargs="*", help="Names of pipelines (default: all)")
 ARG_TABLES = _arg(("--table",), action="append", default=None, help="Only this table (schema.table); may be repeated")
-ARG_STRATEGY = _arg(("--strategy",), default="auto", help="Recovery strategy (default: the cheapest safe one)")
+ARG_STRATEGY = _arg(
+    ("--strategy",),
+    default=AUTO,
+    help=f"Recovery strategy: {AUTO} (the cheapest safe one, default), {', '.join(STRATEGIES)}",
+)
 ARG_APPROVE = _arg(
     ("--yes",), action="store_true", help="Approve the plan in advance, even if it loses or removes rows"
 )
@@ -67,8 +95,16 @@ ARG_NEW = _arg(
     default=None,
     help="Add this pipeline; at a terminal, asks for whatever the other options leave out",
 )
-ARG_ANSWERS = tuple(_arg((flag(question.key),), default=None, help=_told(question)) for question in every())
-ARG_STUB = _arg(("--stub",), default=None, help="Write small DAG files into this folder instead")
+ARG_ANSWERS = tuple(_Grouped(question, heading) for heading, question in headed())
+# after the questions: what a group of no question would be is left out by itself
+HEADINGS = tuple(dict.fromkeys(heading for heading, _ in headed()))
+ARG_STUB = _arg(
+    ("--stub",),
+    nargs="?",
+    const="",
+    default=None,
+    help="Write small DAG files into this folder (default: [core] dags_folder), instead of a DAG bundle to paste",
+)
 
 STATUS = "Exit status: 0 healthy or done, 1 problem or failed run, 2 usage or configuration, 3 unknown."
 PLAIN = (ARG_OUTPUT, ARG_REGISTRY, ARG_VERBOSE)
@@ -84,7 +120,10 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "explain": ("explain < connect.log",),
     "recover": ("recover shop --wait", 'recover shop --table shop.orders --yes --note "binlog purged"'),
     "abandon": ('abandon shop --table shop.orders --reason "the table was dropped"',),
-    "verify": ("verify shop --table shop.orders", "verify shop --run-id manual__2026-11-21T09:00:00+00:00 -o json"),
+    "verify": ("verify shop", "verify shop --table shop.orders"),
+    "proof": ("proof shop --table shop.orders", "proof shop --run-id manual__2026-11-21T09:00:00+00:00 -o json"),
+    "check": ("check shop --wait",),
+    "apply": ("apply shop --wait", "apply shop --table shop.orders --wait"),
     "repair": ("repair shop --table shop.orders --dry-run", "repair shop --table shop.orders --wait"),
     "get": ("offset get shop",),
     "backup": ("offset backup shop --file shop-offset.json",),
@@ -94,7 +133,7 @@ EXAMPLES: Mapping[str, tuple[str, ...]] = {
     "replay": ("dead-letters replay shop",),
     "init": (
         "init",
-        "init --stub dags/",
+        "init --stub",
         f"init --pipeline shop {example()}",
     ),
 }
@@ -161,17 +200,21 @@ def get_cdc_cli_commands() -> list[CLICommand]:
             help="Diagnose, recover and prove change-data-capture pipelines",
             subcommands=(
                 _action("doctor", "Check beforehand that recoveries can work", ARG_PIPELINES),
-                _action("pipelines", "List the pipelines of the registry"),
+                _action("pipelines", "List the pipelines of pipelines.yaml"),
                 _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
                 _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
                 _action("forecast", "Say when the stored position will be purged", ARG_PIPELINE, module=OUTLOOK),
                 _action(
                     "hold", "Keep the log from being purged until Ctrl-C", ARG_PIPELINE, ARG_SECONDS, module=OUTLOOK
                 ),
-                _action("explain", "Name the problem that a log on stdin describes", module=OUTLOOK),
+                _action(
+                    "explain",
+                    "Name the problem that a log on stdin describes (exit status 1: one is named)",
+                    module=EXPLAIN,
+                ),
                 _action(
                     "recover",
-                    "Trigger the DAG cdc_recovery",
+                    "Recover a pipeline: read its tables again, move the position, compare every row, publish",
                     ARG_PIPELINE,
                     ARG_TABLES,
                     ARG_STRATEGY,
@@ -190,10 +233,28 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                 ),
                 _action(
                     "verify",
-                    "Show what the last recovery proved, table by table",
+                    "Compare with the source now, changing nothing, and wait for the verdict of each table",
+                    ARG_PIPELINE,
+                    ARG_TABLES,
+                    ARG_TIMEOUT,
+                    module=RUNS,
+                ),
+                _action(
+                    "proof",
+                    "Show what the last comparison proved, table by table; compares nothing",
                     ARG_PIPELINE,
                     ARG_TABLES,
                     ARG_RUN_ID,
+                ),
+                _action("check", "Trigger the nightly check now", ARG_PIPELINE, ARG_WAIT, ARG_TIMEOUT, module=RUNS),
+                _action(
+                    "apply",
+                    "Apply the events that wait now (DAG cdc_apply__PIPELINE)",
+                    ARG_PIPELINE,
+                    ARG_TABLES,
+                    ARG_WAIT,
+                    ARG_TIMEOUT,
+                    module=RUNS,
                 ),
                 _repair(),
                 _offset(),
@@ -204,6 +265,7 @@ def get_cdc_cli_commands() -> list[CLICommand]:
                     ARG_STUB,
                     ARG_NEW,
                     *ARG_ANSWERS,
+                    module=INIT,
                 ),
             ),
         )

@@ -58,6 +58,17 @@ def jar_checks(subject: str, needs: Sequence[Need], place: SparkPlace | None = N
     return [_lacking(subject, need, spark) for need in lacking]
 
 
+def packages_with(needs: Sequence[Need]) -> str:
+    """What [cdc] spark_packages has to be for drivers to find `needs`, with what it is now; "" if nothing is missing."""
+    place = our_spark()
+    try:
+        lacking = missing(given_jars(settings.spark_conf(), needs, place), needs)
+    except ConfigError:
+        return ""  # the doctor says it
+    spark = SparkVersion(place.version)
+    return ",".join((*_listed(place.packages), *map(spark.package, lacking))) if lacking else ""
+
+
 def _lacking(subject: str, need: Need, spark: SparkVersion) -> Check:
     todo = f"Add the jar to [cdc] spark_jars, or {spark.package(need)} to [cdc] spark_packages."
     return Check(subject, "jars", "bad", f"no {need.artifact}, which {need.why}", todo)

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_cdc.cli import reports
 from airflow_cdc.cli.reading import ANSWER_WITHIN_S, read_soon
-from airflow_cdc.cli.run import command, emit, pairs, run_of
+from airflow_cdc.cli.run import command, emit, pairs, run_of, write_file
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run, now_iso
@@ -44,7 +44,7 @@ def backup(args: Namespace) -> int:
     }
     path = _target(args, taken_at)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=2) + "\n")
+    write_file(path, json.dumps(document, indent=2) + "\n")
     emit(args, {"wrote": str(path), **document}, pairs({"wrote": str(path), "offset": document["offset"]}))
     return 0
 

@@ -7,7 +7,6 @@ puts a name of Airflow's into the audit.
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 import socket
 
@@ -16,6 +15,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from jwt import InvalidTokenError
 
+from airflow_cdc.cli.user import shell_user
 from airflow_cdc.config import settings
 from airflow_cdc.core.errors import NotAllowedError
 from airflow_cdc.core.pipeline import Pipeline
@@ -30,7 +30,7 @@ def changer(pipeline: Pipeline) -> str:
 
     With `[cdc] cli_users = shell` everybody with a shell may, and is named by that.
     """
-    shell = f"{getpass.getuser()}@{socket.gethostname()}"
+    shell = f"{shell_user()}@{socket.gethostname()}"
     if settings.cli_users() == SHELL:
         return shell
     user = _user(os.environ.get(TOKEN, ""))

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from airflow_cdc.cli.trigger import QUIET, Ended, Teller
+from airflow_cdc.cli.trigger import IDLE, QUIET, Ended, Teller
+from airflow_cdc.core.text import printable
 
 # a task that will not change by itself any more
 OVER = frozenset({"success", "failed", "skipped", "upstream_failed", "removed"})
@@ -24,12 +25,12 @@ class Lines:
 
     def seen(self, now: Ended) -> None:
         for task, state in now.tasks.items():
-            if self._told.get(task) != state and state not in QUIET:
+            if self._told.get(task) != state and state not in QUIET | IDLE:
                 self.say(f"{task}: {state}")
             self._told[task] = state
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr)
+        print(printable(text), file=sys.stderr)
 
 
 class Bar:
@@ -47,7 +48,7 @@ class Bar:
         self._progress.update(self._bar, completed=over, total=len(now.tasks) or None, description=text, refresh=True)
 
     def say(self, text: str) -> None:
-        self._progress.console.print(text, highlight=False, markup=False, emoji=False)
+        self._progress.console.print(printable(text), highlight=False, markup=False, emoji=False)
 
 
 def _doing(task: str, state: str) -> str:

@@ -48,12 +48,17 @@ def example() -> str:
     return " ".join(f"{flag(one.key)} {one.example}" for one in needed if one.example)
 
 
-def every() -> Iterator[Question]:
-    """All questions there are, each a flag of the command."""
+def headed() -> Iterator[tuple[str, Question]]:
+    """All questions there are, each a flag of the command, with the heading of its flag: the part, and which kind."""
     for part in PARTS:
-        yield kind_question(part)
-        for setup in setups(part).values():
-            yield from setup.questions
+        yield part, kind_question(part)
         if part == "source":
-            yield TABLES
-    yield SPARK
+            yield part, TABLES
+        for kind, setup in setups(part).items():
+            yield from ((f"{part}: {kind}", question) for question in setup.questions)
+    yield "spark", SPARK
+
+
+def every() -> Iterator[Question]:
+    """All questions there are."""
+    return (question for _, question in headed())

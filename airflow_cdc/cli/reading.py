@@ -21,30 +21,35 @@ def read_soon(read: Callable[[], T], *, where: str) -> T:
 
     It runs in a thread that ends with the process: no system's own time-out keeps the person waiting.
     """
-    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
-    Thread(target=_answer, args=(read, answers), daemon=True).start()
     try:
-        value, error = answers.get(timeout=READ_WITHIN_S)
+        return beside(read)(READ_WITHIN_S)
     except Empty:
         raise UnknownStateError(
             f"nothing could be read within {READ_WITHIN_S:.0f} s",
             where=where,
             todo="Run `airflow cdc doctor` to test each system.",
         ) from None
-    if error is not None:
-        raise _unread(error) from None
-    return value  # type: ignore[return-value]  # without an error it is what `read` returned
+    except CdcError as error:
+        if error.unread:  # it only says that a system could not be asked
+            raise UnknownStateError(error.what, where=error.where, todo=error.todo) from None
+        raise
 
 
-def _answer(read: Callable[[], T], answers: SimpleQueue[tuple[T | None, BaseException | None]]) -> None:
-    try:
-        answers.put((read(), None))
-    except BaseException as error:  # handed on to whoever waits
-        answers.put((None, error))
+def beside(work: Callable[[], T]) -> Callable[[float], T]:
+    """Run `work` in a thread that ends with the process; `wait(seconds)` returns or raises what it does, or raises Empty."""
+    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
 
+    def run() -> None:
+        try:
+            answers.put((work(), None))
+        except BaseException as error:  # handed on to whoever waits
+            answers.put((None, error))
 
-def _unread(error: BaseException) -> BaseException:
-    """The error, as an unknown where it only says that a system could not be asked."""
-    if isinstance(error, CdcError) and error.unread:
-        return UnknownStateError(error.what, where=error.where, todo=error.todo)
-    return error
+    def wait(seconds: float) -> T:
+        value, error = answers.get(timeout=seconds)
+        if error is not None:
+            raise error
+        return value  # type: ignore[return-value]  # without an error it is what `work` returned
+
+    Thread(target=run, daemon=True).start()
+    return wait

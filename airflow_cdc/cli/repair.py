@@ -6,8 +6,9 @@ from argparse import Namespace
 from typing import Any
 
 from airflow_cdc.cli import reports, trigger
+from airflow_cdc.cli.outcome import refuse_while_open, show
 from airflow_cdc.cli.progress import telling
-from airflow_cdc.cli.run import command, emit, pipeline_of, tables_of
+from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.names import REPAIR_DAG_ID, dag_id_for
 
@@ -25,6 +26,7 @@ def repair(args: Namespace) -> int:
     if not (args.dry_run and pipeline.written_by_connector):  # these are only compared
         pipeline.check_applied("a repair")
     tables_of(args, pipeline)
+    refuse_while_open(run_of(args))
     conf = {
         "pipeline": pipeline.name,
         "tables": args.table or [],
@@ -41,9 +43,8 @@ def repair(args: Namespace) -> int:
         ended = trigger.wait(run_id, args.timeout, teller=teller, dag_id=dag_id)
     report = reports.load(pipeline.name, run_id)
     keys = reports.load_json(pipeline.name, run_id, KEYS) or {}
-    data = {"run_id": run_id, **ended.to_json(), "keys": keys, "report": report and report.to_json()}
-    emit(args, data, rows_of(keys) or _nothing(report))
-    return report.exit_status if report else ended.exit_status(None) or 1
+    show(args, run_id, ended, report, rows=rows_of(keys) or _nothing(report), keys=keys)
+    return report.exit_status if report and ended.state == "success" else trigger.failed_status(report)
 
 
 def rows_of(keys: dict[str, list[dict[str, Any]]]) -> list[dict[str, str]]:

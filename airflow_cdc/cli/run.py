@@ -9,6 +9,7 @@ import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from airflow.cli.simple_table import AirflowConsole
@@ -17,6 +18,8 @@ from airflow.utils.providers_configuration_loader import providers_configuration
 
 from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.text import printable
+from airflow_cdc.files import replace_file
 from airflow_cdc.flows.run import Run
 from airflow_cdc.operators.base import LIVE, find_pipeline, open_run
 
@@ -60,22 +63,28 @@ def _status(function: Callable[[Namespace], int], args: Namespace) -> int:
 
 def complain(text: str, status: int) -> int:
     """Print an error on one line of stderr and give back `status`."""
-    print(f"error: {' '.join(text.split())}", file=sys.stderr)
+    print(f"error: {printable(' '.join(text.split()))}", file=sys.stderr)
     return status
 
 
 def emit(args: Namespace, data: Any, rows: Rows | None = None) -> None:
     """Print `data` as JSON or YAML, or `rows` (default: `data`, a list of dicts) as a table."""
     if args.output == "json":
-        print(json.dumps(data, indent=2, ensure_ascii=False, default=str))
+        print(printable(json.dumps(data, indent=2, ensure_ascii=False, default=str)))
     elif args.output == "yaml":
         import yaml
 
-        print(yaml.safe_dump(json.loads(json.dumps(data, default=str)), sort_keys=False, allow_unicode=True), end="")
+        text = yaml.safe_dump(json.loads(json.dumps(data, default=str)), sort_keys=False, allow_unicode=True)
+        print(printable(text), end="")
     else:
         # values are shown as they are: in Rich's markup `[binlog.000042]` would be a colour, and `[/10.0.0.7]` an error
         console = AirflowConsole(markup=False, emoji=False)
-        console.print_as_table([dict(row) for row in (data if rows is None else rows)])
+        shown = data if rows is None else rows
+        console.print_as_table([{name: _printable(value) for name, value in row.items()} for row in shown])
+
+
+def _printable(value: Any) -> Any:
+    return printable(value) if isinstance(value, str) else value
 
 
 def pairs(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -118,3 +127,13 @@ def tables_of(args: Namespace, pipeline: Pipeline) -> tuple[str, ...]:
         known = ", ".join(pipeline.source.tables)
         raise UsageError(f"pipeline {pipeline.name} has no table {unknown[0]}", todo=f"Choose from: {known}.")
     return tuple(args.table or pipeline.source.tables)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a file of a person's, whole or not at all. Raises UsageError."""
+    try:
+        replace_file(path, text)
+    except OSError as error:
+        raise UsageError(
+            f"the file cannot be written: {error.strerror}", where=str(path), todo="What was there is as it was."
+        ) from None

@@ -10,15 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from airflow_cdc.core.errors import CdcError, UsageError
+from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows.close import close, drop_stages
-from airflow_cdc.flows.lease import ended_by
+from airflow_cdc.flows.lease import ended_by, kept
 from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import read_position
 
 log = logging.getLogger("airflow_cdc.abandon")
-
-LEASE_SECONDS = 300
 
 
 def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> Facts:
@@ -36,10 +35,11 @@ def abandon(run: Run, tables: Sequence[str] = (), *, who: str, reason: str) -> F
     control, owner = run.clients.control, f"abandon {now_iso()}"
     control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
     try:
-        before = control.recovery(read_position)
-        abandoned = control.abandon(tables, who, reason, read_position)
-        after = control.recovery(read_position)
-        _forget_stages(run, abandoned)
+        with kept(control, owner, LEASE_SECONDS):
+            before = control.recovery(read_position)
+            abandoned = control.abandon(tables, who, reason, read_position)
+            after = control.recovery(read_position)
+            _forget_stages(run, abandoned)
     finally:
         control.release(owner)
     left = list(after.tables) if after else []

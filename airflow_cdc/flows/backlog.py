@@ -11,7 +11,7 @@ from airflow_cdc.core.observation import ControlFacts
 from airflow_cdc.core.poll import NotYet
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
-from airflow_cdc.decisions.apply.start import Applied
+from airflow_cdc.decisions.apply.applied import Applied
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Facts, Run
 

@@ -12,7 +12,21 @@ from airflow_cdc.kinds import config_rules_of
 
 
 def captured(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
-    """The source's current definitions of the pipeline's tables. Raises SourceError for a missing one."""
+    """The current definitions of the pipeline's tables, of what the connector carries. Raises SourceError for a missing one.
+
+    A column that the connector leaves out of its events is left out of the mirror.
+    """
+    return carried(run, defined(run, tables))
+
+
+def carried(run: Run, definitions: Mapping[str, Table]) -> Mapping[str, Table]:
+    """The definitions without what the connector leaves out of its events."""
+    capture = settings(run)
+    return {name: capture.carried(table) for name, table in definitions.items()}
+
+
+def defined(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
+    """The source's definitions, whole, as the connector's own definitions have them. Raises SourceError for a missing one."""
     names = list(tables or run.pipeline.source.tables)
     definitions = present(run, names)
     if missing := sorted(set(names) - set(definitions)):
@@ -21,7 +35,7 @@ def captured(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
 
 
 def present(run: Run, tables: Sequence[str]) -> Mapping[str, Table]:
-    """Definitions of the tables, without those that the source does not have now."""
+    """The source's definitions, whole, without tables that it does not have now."""
     return run.clients.source.definitions(list(tables)) if tables else {}
 
 

@@ -4,25 +4,76 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from airflow_cdc.core.capture import Look
-from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.capture import CaptureSettings, Look
+from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.compare.chunk import batches
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of
 
 LOOK_SECONDS = 20.0
+MOST_KEYS = 20_000
+KEYS_AT_ONCE = 1_000
 TABLE_SECONDS = 5.0
 
 
-def refuse_uncarried(run: Run, tables: Iterable[Table]) -> None:
-    """Raise one SchemaError that names every column, of all tables, with a value that events don't carry.
+def unnoticed_truncates(run: Run, tables: Iterable[str]) -> dict[str, ConfigError]:
+    """Table → what apply would raise of it, asked before the table is read for it (INV 35); see check_truncates()."""
+    names = list(tables)
+    if not run.pipeline.is_applied or (seen := settings(run).truncates_seen):
+        return {}
+    ids, refused = run.clients.source.table_ids(names), dict[str, ConfigError]()
+    for name in names:
+        try:
+            check_truncates(seen, name, ids.get(name))
+        except ConfigError as error:
+            refused[name] = error
+    return refused
 
-    A table whose scan takes too long is not refused.
+
+def check_truncates(truncates_seen: bool, table: str, table_id: str | None) -> None:
+    """Refuse a table whose TRUNCATE would not be noticed: its connector sends none, and its engine has no id for it."""
+    if not truncates_seen and table_id is None:
+        raise ConfigError(
+            "a TRUNCATE of the table would go unnoticed: the connector does not send truncates, and InnoDB's number of"
+            " the table cannot be read",
+            where=f"table {table}",
+            todo="Set skipped.operations=none on the connector; or grant PROCESS, if it is an InnoDB table.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Whether events carry the rows that an apply is about to write: asks the source about their keys (INV 31).
+
+    A row is looked at as it is now. If it holds such a value only later, the event of that is in a later batch.
     """
-    if found := [look for _, looks in look_through(run, tables) for look in looks]:
-        raise refusal(found)
+
+    run: Run
+    capture: CaptureSettings
+
+    def looks(self, table: Table) -> Sequence[Look]:
+        """The kinds of values that events of the table would not carry; () for most tables."""
+        return list(config_rules_of(self.run.pipeline).looks(table, self.capture))
+
+    def refuse(self, table: Table, keys: Sequence[str]) -> None:
+        """Raise SchemaError naming each column in which a row with one of these key texts holds such a value.
+
+        More keys than MOST_KEYS, or a table without a key, are looked for in the whole table, for TABLE_SECONDS.
+        """
+        looks, source = self.looks(table), self.run.clients.source
+        if not looks or not keys:
+            return
+        few = bool(table.key) and len(keys) <= MOST_KEYS
+        parts = [source.keys_condition(table, some) for some in batches(keys, KEYS_AT_ONCE)] if few else ["1 = 1"]
+        for part in parts:
+            limited = [replace(look, condition=f"({part}) AND ({look.condition})") for look in looks]
+            seconds = LOOK_SECONDS if few else TABLE_SECONDS
+            if _has_any(self.run, limited, seconds):
+                raise refusal(_which(self.run, limited, seconds))
 
 
 def refusal(found: Sequence[Look]) -> SchemaError:

@@ -71,11 +71,7 @@ def _report(
 
 def store_json(run: Run, name: str, value: Any) -> str:
     """Write `value` as JSON beside the run's report; returns where."""
-    return store_text(run, name, json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def store_text(run: Run, name: str, text: str) -> str:
-    """Write a file beside the run's report (`name` may contain folders); returns where."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
     return ReportStore(report_folder(run)).write(text, *name.split("/"))
 
 

@@ -9,13 +9,14 @@ from dataclasses import replace
 
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import CdcError, VerificationError
+from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current
-from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.side_by_side import for_each
 from airflow_cdc.kinds import read_position
 from airflow_cdc.names import IN_ADVANCE, REPORT_PAGE
@@ -82,6 +83,20 @@ def report(run: Run) -> Facts:
         RECOVERY,
         frozenset(tables_of(recovery_report, Verdict.MATCH)) if published else frozenset(),
     )
+
+
+def let_go(run: Run) -> None:
+    """At the end of a run that did not close its recovery: others may finish it or give it up now, not only in two minutes.
+
+    Where its recovery is open, the lease stays in its name, expired, so that a cleared task takes it again.
+    """
+    control, facts = run.clients.control, run.clients.control.facts()
+    if facts.lease is None or facts.lease.owner != run.run_id:
+        return
+    if facts.recovery is not None and facts.recovery.run_id == run.run_id:
+        control.renew(run.run_id, 0.0)
+    else:
+        control.release(run.run_id)
 
 
 def store(run: Run, report: RecoveryReport, kind: str, equal: frozenset[str]) -> Facts:

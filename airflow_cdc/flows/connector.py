@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from airflow_cdc.core.capture import TableDefinitions
-from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.errors import ConnectorError, SchemaError
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
-from airflow_cdc.flows.capture import captured, settings
+from airflow_cdc.core.table import Table
+from airflow_cdc.flows.capture import defined, settings
 from airflow_cdc.flows.null_defaults import set_converter
-from airflow_cdc.flows.offsets import committed, write
+from airflow_cdc.flows.offsets import committed, stored_value, write
 from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
-from airflow_cdc.flows.recovery import change, current, watermark_of
+from airflow_cdc.flows.recovery import change, current, new_watermark, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.watermark import still_there
 from airflow_cdc.kinds import config_rules_of
+
+log = logging.getLogger("airflow_cdc.connector")
 
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
@@ -49,10 +53,10 @@ def stop(run: Run) -> Facts:
 def resume(run: Run) -> Facts:
     """Start the connector from the written offset and return when it continues from there and is past W (INV 38).
 
-    If the schema history differed from the tables at W, it is rebuilt first, by one start in
-    `snapshot.mode=recovery`; that mode would rebuild at EVERY start, so it is switched back at once. Without
-    heartbeats a quiet table moves no offset, so the run sets them (INV 6) and `close` restores the setting. Raises
-    SourceError if the log after the written offset was purged.
+    If the schema history differed from the tables at W, it is rebuilt first, by one start in the snapshot mode
+    `recovery` (before Debezium 2.6: `schema_only_recovery`); that mode would rebuild at EVERY start, so it is switched
+    back at once. Without heartbeats a quiet table moves no offset, so the run sets them (INV 6) and `close` restores the
+    setting. Raises SourceError if the log after the written offset was purged.
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)
@@ -69,10 +73,11 @@ def resume(run: Run) -> Facts:
 def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     name, rebuild = run.pipeline.connector.name, bool(recovery.history.differences)
     since = _doubted_since(run) if rebuild else 0
-    if failures(run):  # from an earlier try: resuming does not start a failed task
+    # from an earlier try: resuming does not start a failed task; and an offset that somebody moved meanwhile skips changes
+    if failures(run) or moved_since(run, recovery):
         _stop_at_w(run, recovery)
     set_converter(run)
-    change_settings(run, {HEARTBEAT: heartbeat(run), SNAPSHOT_MODE: "recovery" if rebuild else None})
+    change_settings(run, {HEARTBEAT: heartbeat(run), **(run.clients.connector.rebuilding(name) if rebuild else {})})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
@@ -185,6 +190,22 @@ def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:
     write(run, recovery.backup.key, recovery.written, recovery.written)
 
 
+def moved_since(run: Run, recovery: OpenRecovery) -> bool:
+    """Whether the offset of a stopped connector is not the one that this recovery wrote: it is written again.
+
+    Not where the connector writes the tables itself: its offset is a state of its job, which shows in other words.
+    """
+    if recovery.written is None or recovery.offset_kept or run.pipeline.written_by_connector:
+        return False
+    if run.clients.connector.state(run.pipeline.connector.name).state != "STOPPED":
+        return False
+    stored = stored_value(run)
+    if stored == dict(recovery.written):
+        return False
+    log.warning("the offset was changed after this recovery had written it (it is %s): it is written again", stored)
+    return True
+
+
 def from_the_start_again(run: Run, recovery: OpenRecovery) -> None:
     """Restore the snapshot mode, and start at W once more."""
     name = run.pipeline.connector.name
@@ -238,11 +259,16 @@ def _doubted_since(run: Run) -> int:
 
 
 def history_rebuilt(run: Run, since: int, tables: Sequence[str], task: str = "resume_connector") -> None:
-    """Wait until the schema history has been rewritten after `since` and agrees with the source for every table."""
-    definitions = captured(run, tables)
+    """Wait until the schema history has been rewritten after `since` and agrees with the source for every table.
+
+    The source is asked each time, because DDL waits for the hold and arrives once it lets go for Debezium's read lock. Raises
+    SchemaError for a table that changed after W: the rebuilt history would decode the events before the change with it (INV 11).
+    """
 
     def probe() -> bool | None:
         not_failed(run, task)
+        definitions = defined(run, tables)
+        _as_at_w(run, definitions)
         known = history(run)
         stale = known.differences(definitions)
         if not stale and known.newest_ms > since:
@@ -251,3 +277,16 @@ def history_rebuilt(run: Run, since: int, tables: Sequence[str], task: str = "re
 
     standstill = run.pipeline.policy.standstill
     poll_while_moving(probe, standstill=standstill, interval=1.0, what="the connector to rebuild its schema history")
+
+
+def _as_at_w(run: Run, definitions: Mapping[str, Table]) -> None:
+    """Raise SchemaError if a table's definition is not the one at W. A detour has no W."""
+    at_w = current(run).definitions
+    changed = [name for name, table in definitions.items() if at_w.get(name, table.fingerprint) != table.fingerprint]
+    if changed:
+        raise SchemaError(
+            f"the definition of {', '.join(sorted(changed))} changed while the connector's schema history was rebuilt, so"
+            " events from before the change can't be decoded with it",
+            where=run.where,
+            todo=new_watermark(run),
+        )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
+from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError, TransportError
 from airflow_cdc.core.observation import Observation, SinkFacts, SinkTableFacts
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
 from airflow_cdc.decisions.diagnosis.problems import tables_behind, tables_stopped, tables_without_stamp
-from airflow_cdc.decisions.diagnosis.strategy import AUTO, POSITION_ONLY, STRATEGIES, make_plan, refused_plan
-from airflow_cdc.flows.capture import followed
+from airflow_cdc.decisions.diagnosis.strategy import AUTO, POSITION_ONLY, STRATEGIES, Plan, make_plan, refused_plan
 from airflow_cdc.flows.observe import observe, store_observation
+from airflow_cdc.flows.recoverable import refuse_unrecoverable
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.kinds import rules_for
 
@@ -34,8 +35,7 @@ def decide(run: Run, strategy: str | None = None) -> Facts:
     if not plan.refused and STRATEGIES[plan.strategy].changes:
         deletes = fewer_rows(run, observation)
         plan = make_plan(diagnosis, run.pipeline.policy, observation, rules, asked=strategy, deletes=deletes)
-        if plan.strategy not in POSITION_ONLY and (why := _not_carried(run, tables)):
-            plan = refused_plan(why)
+        plan = looked_through(run, plan, tables)
     decision = {
         "pipeline": run.pipeline.name,
         "pipeline_hash": run.pipeline.hash,
@@ -50,15 +50,20 @@ def decide(run: Run, strategy: str | None = None) -> Facts:
     return decision
 
 
-def _not_carried(run: Run, tables: list[str]) -> str:
-    """Why rows cannot be read directly: a column or setting with values that events don't carry (INV 21, 31)."""
+def looked_through(run: Run, plan: Plan, tables: Sequence[str]) -> Plan:
+    """The plan, refused if it reads rows and their columns, settings or events are not carried or readable (INV 21, 31, 41).
+
+    What is not known yet is added to its reason.
+    """
+    if plan.refused or plan.strategy in POSITION_ONLY or not STRATEGIES[plan.strategy].changes:
+        return plan
     try:
-        followed(run, tables)
+        unknown = refuse_unrecoverable(run, tables)
     except (SchemaError, ConfigError) as error:
-        return str(error)
-    except SourceError:
-        return ""  # open_recovery looks again and reports what can't be read now
-    return ""
+        return refused_plan(str(error))
+    except (SourceError, TransportError):
+        return plan  # open_recovery looks again and reports what can't be read now
+    return replace(plan, reason=f"{plan.reason} Not known: {'; '.join(unknown)}.") if unknown else plan
 
 
 # Problems of single tables, which leave the other tables alone (INV 39).

@@ -7,17 +7,20 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 
+from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.decisions.throttle import figures, too_busy
-from airflow_cdc.flows.capture import captured, settings, topic_names
-from airflow_cdc.flows.carried import look_through
+from airflow_cdc.flows.capture import captured, defined, settings, topic_names
+from airflow_cdc.flows.carried import look_through, unnoticed_truncates
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run
 from airflow_cdc.flows.stages import check_stages
+from airflow_cdc.flows.written import look_at_events
 from airflow_cdc.java import java_command
 from airflow_cdc.kinds import config_rules_of, no_recovery
+from airflow_cdc.unexpected import foreseen
 
 JAVA_FLOOR = 17
 KEEP_ALIVE_FLOOR_MS = 30_000
@@ -77,7 +80,8 @@ def guarded(part: Callable[[Run], Iterator[Check]], run: Run) -> list[Check]:
     name = part.__name__.removeprefix("check").strip("_")
     try:
         return list(part(run))
-    except CdcError as error:
+    except Exception as raised:
+        error = foreseen(raised, f"checking {name}")
         state = "unknown" if error.exit_status == 3 else "bad"
         where = f" ({error.where})" if error.where else ""
         return [Check(run.pipeline.name, name, state, f"{error.what}{where}", error.todo)]
@@ -119,7 +123,7 @@ def check_replicas(run: Run) -> Iterator[Check]:
 
 
 def _tables(run: Run) -> Iterator[Check]:
-    definitions = captured(run)
+    definitions = defined(run)
     keyless = [name for name, table in definitions.items() if not table.key]
     yield Check(
         run.pipeline.name,
@@ -146,7 +150,19 @@ def _connector(run: Run) -> Iterator[Check]:
     yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"every {beat} ms" if beat > 0 else "none", todo)
     yield _keep_alive(subject, capture.keep_alive_ms)
     todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if capture.healing else ""
+    yield _rows(run, capture)
     yield Check(subject, "self-healing", "bad" if capture.healing else "ok", ", ".join(capture.healing) or "none", todo)
+
+
+def _rows(run: Run, capture: CaptureSettings) -> Check:
+    """Whether rows can be taken from the events; if not, that is a fault only for a pipeline that has a sink."""
+    error = capture.rows_refused
+    if error is None:
+        return Check(run.pipeline.name, "rows", "ok", "can be taken from the connector's events")
+    if not run.pipeline.has_sink:
+        note = "diagnosis, watch, hold and offset moves need no rows"
+        return Check(run.pipeline.name, "rows", "ok", f"refused, because {error.what}; {note}")
+    return Check(run.pipeline.name, "rows", "bad", f"refused, because {error.what}", error.todo)
 
 
 def _keep_alive(subject: str, interval_ms: int) -> Check:
@@ -159,7 +175,8 @@ def _keep_alive(subject: str, interval_ms: int) -> Check:
 def _rows_in_events(run: Run) -> Iterator[Check]:
     """Whether NULL arrives as NULL; if not, the first apply after a recovery would refuse the tables."""
     subject, definitions = run.pipeline.name, captured(run)
-    if settings(run).observed_only:
+    capture = settings(run)
+    if capture.rows_refused or capture.observed_only:
         return
     fault = fault_of(run, definitions) if run.pipeline.sink.writer == "cdc_apply" else None
     if fault is None:
@@ -184,7 +201,7 @@ def _years(run: Run) -> Iterator[Check]:
 def _carried(run: Run) -> Iterator[Check]:
     """Whether the connector's events carry the tables' rows: by types, character sets, settings, and then the data."""
     subject, tables, capture = run.pipeline.name, dict(captured(run)), settings(run)
-    if capture.observed_only:
+    if capture.rows_refused or capture.observed_only:
         return
     for table in list(tables.values()):
         try:
@@ -192,6 +209,10 @@ def _carried(run: Run) -> Iterator[Check]:
         except CdcError as error:
             del tables[table.full_name]
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
+    if left_out := sorted(f"{name}.{column}" for name, table in tables.items() for column in table.left_out):
+        yield Check(subject, "values", "ok", f"not mirrored, as the connector leaves them out: {', '.join(left_out)}")
+    for refused in unnoticed_truncates(run, tables).values():
+        yield Check(subject, "values", "bad", f"{refused.what} ({refused.where})", refused.todo)
     if doubted := sorted(
         name for table in tables.values() for name in config_rules_of(run.pipeline).doubted_columns(table)
     ):
@@ -206,8 +227,18 @@ def _carried(run: Run) -> Iterator[Check]:
             yield Check(subject, "values", "bad", f"{look.what} ({look.place})", look.todo)
 
 
+def _events(run: Run) -> Iterator[Check]:
+    """What the newest record of each topic looks like: a worker's converter, which nobody can ask, shows there alone."""
+    if run.pipeline.has_sink:
+        yield from look_at_events(run)
+
+
 def _transport(run: Run) -> Iterator[Check]:
-    topics = sorted(set(topic_names(run, run.pipeline.source.tables).values()))
+    try:
+        topics = sorted(set(topic_names(run, run.pipeline.source.tables).values()))
+    except ConfigError as error:
+        yield Check(run.pipeline.name, "transport", "warn", f"topics: unknown, because {error.what}", error.todo)
+        return
     states = run.clients.transport.topic_states(topics)
     yield Check(run.pipeline.name, "transport", "ok", f"{len(states)} of {len(topics)} topics exist")
 
@@ -243,6 +274,7 @@ _PARTS = (
     _rows_in_events,
     _years,
     _carried,
+    _events,
     _transport,
     _sink,
     check_stages,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError
+from airflow_cdc.core.errors import ConfigError, OffsetRejectedError, UnknownStateError
 from airflow_cdc.core.forecast import Forecast, snapshot_fits
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Position
@@ -69,8 +69,11 @@ def forecast_pipeline(run: Run) -> PipelineForecast:
 
 
 def _topics_keep(run: Run) -> float | None:
-    """The shortest retention of the pipeline's topics in seconds; None if all keep their events for ever."""
-    topics = set(topic_names(run, run.pipeline.source.tables).values())
+    """The shortest retention of the pipeline's topics in seconds; None if all keep their events for ever, or have no names."""
+    try:
+        topics = set(topic_names(run, run.pipeline.source.tables).values())
+    except ConfigError:  # the log's forecast holds without them
+        return None
     configs = run.clients.transport.topic_configs(run.clients.transport.topic_states(sorted(topics)))
     durations = [
         int(one.get("retention.ms", -1)) for one in configs.values() if "delete" in one.get("cleanup.policy", "delete")

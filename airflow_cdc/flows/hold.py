@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Event
 from time import sleep as pause
 
 from airflow_cdc.core.errors import CdcError
@@ -35,8 +36,8 @@ def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     return _say(run, state.status, state.reason) | {"held_s": state.held_s, "blocks_purge": state.blocks_purge}
 
 
-def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None]) -> HoldState:
-    """Keep the source's log from being purged until `seconds` have passed, the hold ends itself, or Ctrl-C.
+def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None], over: Event) -> HoldState:
+    """Keep the source's log from being purged until `seconds` have passed, the hold ends itself, or `over` is set.
 
     Returns the hold's last state: HELD if it was released by hand, else why it ended. If the server purges despite
     the lock, nothing is held. `say` is called when the hold has begun.
@@ -49,9 +50,9 @@ def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None]) -> HoldSt
         if state.held:
             say(f"the log is held for at most {seconds:g} s; Ctrl-C releases it")
         while (state := lock.tick()).held:
-            pause(TICK_SECONDS)
-    except KeyboardInterrupt:
-        say("let go")
+            if over.wait(TICK_SECONDS):
+                say("let go")
+                break
     finally:
         lock.release()
     return state

@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
-from airflow_cdc.core.observation import ConnectorFacts, Observation
+from airflow_cdc.core.lease import LEASE_SECONDS
+from airflow_cdc.core.observation import ConnectorFacts, Observation, OpenFacts
 from airflow_cdc.core.offset import entry_of
 from airflow_cdc.decisions.diagnosis.diagnose import position_fault
 from airflow_cdc.flows.capture import settings
-from airflow_cdc.flows.lease import ended_by
+from airflow_cdc.flows.lease import ended_by, kept
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.offsets import write
 from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.stored import LASTING
 
-LEASE_SECONDS = 300
 LEDGER = f"{LASTING}offset_moves"
 _KEPT = 20
 _MOVES = "moves"
@@ -67,27 +67,36 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     `shown` is the offset on which the decision was based: if a resting connector has another one by now, nothing is
     written. Returns `{"before", "after", "moves", "at"}`. Raises as `check` and flows.stored_offset.write do.
     """
-    control, name = run.clients.control, run.pipeline.connector.name
-    if control.facts().recovery is not None:
-        raise UsageError(
-            "a recovery is open and controls the offset", where=run.where, todo="Finish the recovery first."
-        )
-    owner = f"offset {now_iso()}"
-    control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives))
+    control, owner = run.clients.control, f"offset {now_iso()}"
+
+    def no_recovery(recovery: OpenFacts | None) -> None:
+        if recovery is not None:
+            raise UsageError(
+                "a recovery is open and controls the offset", where=run.where, todo="Finish the recovery first."
+            )
+
+    control.acquire(owner, LEASE_SECONDS, ended=ended_by(run.lives), admit=no_recovery)
     try:
-        rested = run.clients.connector.state(name).state == "STOPPED"
-        run.clients.connector.stop(name)
-        before = stored(run)
-        if rested:
-            _unchanged(run, shown, before["offset"])
-        check(run, value)
-        _unchanged(run, before["offset"], stored(run)["offset"])
-        noted = _note(run, who, before["offset"], value)
-        control.audit(who, "offset", before["offset"], dict(value))
-        write(run, before["partition"], before["offset"], value)
-        _settle(run, noted["at"])
+        with kept(control, owner, LEASE_SECONDS):
+            moved = _move(run, value, who=who, shown=shown)
     finally:
         control.release(owner)
+    return moved
+
+
+def _move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
+    name = run.pipeline.connector.name
+    rested = run.clients.connector.state(name).state == "STOPPED"
+    run.clients.connector.stop(name)
+    before = stored(run)
+    if rested:
+        _unchanged(run, shown, before["offset"])
+    check(run, value)
+    _unchanged(run, before["offset"], stored(run)["offset"])
+    noted = _note(run, who, before["offset"], value)
+    run.clients.control.audit(who, "offset", before["offset"], dict(value))
+    write(run, before["partition"], before["offset"], value)
+    _settle(run, noted["at"])
     return {
         "before": before["offset"],
         "after": dict(value),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Generic, Self, TypeVar
 
-from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
+from airflow_cdc.core.errors import CdcError, ConfigError, ConnectorError, DeadlineError
 from airflow_cdc.core.observation import (
     Ahead,
     Capture,
@@ -34,7 +34,8 @@ from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.store import ReportStore
-from airflow_cdc.reports.stored import StoredObservation
+from airflow_cdc.reports.stored import StoredObservation, known_to_differ
+from airflow_cdc.unexpected import foreseen
 
 log = logging.getLogger("airflow_cdc.observe")
 
@@ -55,23 +56,26 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
     connector, rules = _Once(run, _connector), rules_for(run.pipeline)
     with _Parts(run, within) as parts:
         pending = (
-            parts.ask(connector),
-            parts.ask(lambda r: _transport(r, connector(r))),
-            parts.ask(_sink),
-            parts.ask(lambda r: r.clients.control.facts()),
+            parts.ask("the connector", connector),
+            parts.ask("the topics", lambda r: _transport(r, connector(r))),
+            parts.ask("the sink", _sink),
+            parts.ask("the control store", lambda r: r.clients.control.facts()),
         )
         # a catalog that hangs leaves time to ask the source
         known, topics = parts.answer(pending[0], share=0.5), parts.answer(pending[1], share=0.5)
         sink, control = parts.answer(pending[2], share=0.5), parts.answer(pending[3], share=0.5)
         schema: SchemaFacts | Unknown = Unknown("the connector could not be read")
         if not isinstance(known, Unknown):  # its settings name the schema history's topic
-            schema = parts.answer(parts.ask(lambda r: _schema(r, connector(r))))
+            schema = parts.answer(parts.ask("the definitions", lambda r: _schema(r, connector(r))))
         unread = Observation(run.pipeline, "", Unknown("not read yet"), known, topics, sink, control, schema)
-        source = parts.answer(parts.ask(lambda r: _source(r, unread)))
-        sink = parts.answer(parts.ask(lambda r: _with_lag(r, sink, topics)))
+        source = parts.answer(parts.ask("the source", lambda r: _source(r, unread)))
+        sink = parts.answer(parts.ask("the lag", lambda r: _with_lag(r, sink, topics)))
         observation = replace(unread, taken_at=now_iso(), source=source, sink=sink)
         if run.clients.replicas and lost_where(observation, rules, DETOUR):  # they matter only then
-            replicas = {conn_id: parts.ask(partial(_replica, conn_id=conn_id)) for conn_id in run.clients.replicas}
+            replicas = {
+                conn_id: parts.ask(f"the replica {conn_id}", partial(_replica, conn_id=conn_id))
+                for conn_id in run.clients.replicas
+            }
             observation = replace(
                 observation, replicas={conn_id: parts.answer(one) for conn_id, one in replicas.items()}
             )
@@ -83,16 +87,16 @@ class _Once(Generic[T]):
 
     def __init__(self, run: Run, reader: Callable[[Run], T]) -> None:
         self._run, self._reader, self._lock = run, reader, threading.Lock()
-        self._answer: tuple[T] | CdcError | None = None
+        self._answer: tuple[T] | Exception | None = None
 
     def __call__(self, _run: Run) -> T:
         with self._lock:
             if self._answer is None:
                 try:
                     self._answer = (self._reader(self._run),)
-                except CdcError as error:
+                except Exception as error:
                     self._answer = error
-        if isinstance(self._answer, CdcError):
+        if isinstance(self._answer, Exception):
             raise self._answer
         return self._answer[0]
 
@@ -113,9 +117,9 @@ class _Parts:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=self._within is None, cancel_futures=True)
 
-    def ask(self, reader: Callable[[Run], T | Unknown]) -> Future[T | Unknown]:
+    def ask(self, part: str, reader: Callable[[Run], T | Unknown]) -> Future[T | Unknown]:
         """Start to read a part."""
-        return self._pool.submit(_or_unknown, reader, self._run)
+        return self._pool.submit(_or_unknown, part, reader, self._run)
 
     def answer(self, future: Future[T | Unknown], share: float = 1.0) -> T | Unknown:
         """A part's facts; Unknown if it can't be read within this share of the time."""
@@ -128,11 +132,12 @@ class _Parts:
             return Unknown(f"no answer within the {seconds:g} s that this part of a look may take")
 
 
-def _or_unknown(reader: Callable[[Run], T | Unknown], run: Run) -> T | Unknown:
+def _or_unknown(part: str, reader: Callable[[Run], T | Unknown], run: Run) -> T | Unknown:
+    """The part, or Unknown for any error: one odd answer must not end the watch of the pipeline."""
     try:
         return reader(run)
-    except CdcError as error:
-        return Unknown(str(error))
+    except Exception as error:
+        return Unknown(str(foreseen(error, f"reading {part}")))
 
 
 def _source(run: Run, observation: Observation) -> SourceFacts:
@@ -157,7 +162,11 @@ def _capture(facts: ConnectorFacts) -> Capture:
 
 
 def _transport(run: Run, connector: ConnectorFacts) -> TransportFacts:
-    topics = {table: _capture(connector).topic_of(table) for table in run.pipeline.source.tables}
+    capture = _capture(connector)
+    try:
+        topics = {table: capture.topic_of(table) for table in run.pipeline.source.tables}
+    except ConfigError as error:  # a fact about topics: the position is judged without them (INV 40)
+        return TransportFacts({}, unnamed=str(error))
     states = run.clients.transport.topic_states(sorted(set(topics.values())))
     return TransportFacts(states, topics, run.clients.transport.topic_configs(tuple(states)))
 
@@ -174,7 +183,9 @@ def _sink(run: Run) -> SinkFacts:
     if not run.pipeline.has_sink:
         return SinkFacts({})
     mirrors = cache(run.clients.control.mirrored_stamps)  # the document of all tables: read once, if any table needs it
-    return SinkFacts({table: _sink_table(run, table, mirrors) for table in run.pipeline.source.tables})
+    tables = {table: _sink_table(run, table, mirrors) for table in run.pipeline.source.tables}
+    differs = known_to_differ(ReportStore(run.report_dir).runs(run.pipeline.name))
+    return SinkFacts(tables, differs=tuple(table for table in differs if table in tables))
 
 
 def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | Unknown) -> SinkFacts | Unknown:
@@ -221,24 +232,33 @@ def _watched(run: Run, observation: Observation, seconds: float) -> Observation:
     before = connector.offset.raw if connector.offset else None
     try:
         capture = _capture(connector)
-        began = _produced(run, capture)
+        topics = _watched_topics(observation, capture)
+        if not topics:
+            return observation  # nothing says whether events arrive
+        began = _produced(run, topics)
 
         def moved() -> bool | None:
             now = run.clients.connector.committed_offset(name, str(key.get("server", "")))
-            return True if now != before or _produced(run, capture) != began else None
+            return True if now != before or _produced(run, topics) != began else None
 
         poll_until(moved, timeout=seconds, interval=1.0, what="the connector moves")
     except DeadlineError:
         return replace(observation, connector=replace(connector, stands_still=seconds))
-    except CdcError as error:
+    except Exception as error:
         # it could be read a moment ago; now it is unknown whether it moves, so it is not known to be healthy
-        return replace(observation, connector=Unknown(str(error)))
+        reason = foreseen(error, "looking whether the connector moves")
+        return replace(observation, connector=Unknown(str(reason)))
     return observation
 
 
-def _produced(run: Run, capture: Capture) -> Mapping[str, Mapping[int, int]]:
-    topics = [*(capture.topic_of(table) for table in run.pipeline.source.tables), capture.heartbeat_topic]
-    return run.clients.transport.end_offsets([topic for topic in topics if topic])
+def _watched_topics(observation: Observation, capture: Capture) -> list[str]:
+    """The topics in which a connector that works writes something: its tables', as far as they have names, and heartbeats."""
+    known = observation.transport.of_table if isinstance(observation.transport, TransportFacts) else {}
+    return [topic for topic in (*known.values(), capture.heartbeat_topic) if topic]
+
+
+def _produced(run: Run, topics: list[str]) -> Mapping[str, Mapping[int, int]]:
+    return run.clients.transport.end_offsets(topics)
 
 
 # ---- storing it --------------------------------------------------------------------------------
@@ -254,8 +274,9 @@ def store_observation(run: Run, observation: Observation, diagnosis: Diagnosis) 
     try:
         offered = choices(diagnosis, observation, rules_for(run.pipeline))
         store.keep_observation(StoredObservation.of(observation, diagnosis, load_observation(run), offered))
-    except CdcError as error:
-        log.warning("the observation of %s was not kept: %s", run.pipeline.name, error)
+    except Exception as error:
+        reason = foreseen(error, "storing the observation")
+        log.warning("the observation of %s was not kept: %s", run.pipeline.name, reason)
 
 
 def _note_server(run: Run, observation: Observation, diagnosis: Diagnosis) -> None:
@@ -267,8 +288,9 @@ def _note_server(run: Run, observation: Observation, diagnosis: Diagnosis) -> No
         return
     try:
         run.clients.control.note_server(source.identity)
-    except CdcError as error:
-        log.warning("the server that %s reads was not noted: %s", run.pipeline.name, error)
+    except Exception as error:
+        reason = foreseen(error, "noting the server")
+        log.warning("the server that %s reads was not noted: %s", run.pipeline.name, reason)
 
 
 def load_observation(run: Run) -> StoredObservation | None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from airflow_cdc.core.epochs import SOUND_POSITION
 from airflow_cdc.core.errors import ConfigError, LeaseHeldError, RecoveryOpenError
+from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.flows import replica
-from airflow_cdc.flows.capture import followed
-from airflow_cdc.flows.carried import refuse_uncarried
 from airflow_cdc.flows.lease import ended_by
-from airflow_cdc.flows.null_defaults import require_nulls
+from airflow_cdc.flows.recoverable import refuse_unrecoverable
 from airflow_cdc.flows.recovery import current
-from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, step
+from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.stages import require_stages
 from airflow_cdc.kinds import read_position
 
@@ -27,15 +26,13 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
     Safe to run again: the epoch of a recovery rises once. A recovery left open by a dead run is taken over
     with its epoch, watermark and backups. Waits for an apply under way. Raises LeaseHeldError
     while another live recovery has the pipeline; SchemaError for a table that the connector filters or masks (INV 21),
-    or whose values its events don't carry (INV 31); SinkError if the sink can hold no stage; ConfigError if NULLs would arrive as defaults and the policy does
-    not let the recovery set the converter.
+    or whose values its events don't carry (INV 31); SinkError if the sink can hold no stage; ConfigError for a table that apply would refuse, or if NULLs would arrive
+    as defaults and the policy does not let the recovery set the converter.
     """
     run.pipeline.check_sink("a recovery")
     control, strategy = run.clients.control, decision.strategy
     if strategy not in POSITION_ONLY:
-        definitions = followed(run, decision.tables)
-        require_nulls(run, definitions)
-        refuse_uncarried(run, definitions.values())
+        refuse_unrecoverable(run, decision.tables)
         require_stages(run)
     poll_until(lambda: _leased(run), timeout=APPLY_ENDS_SECONDS, interval=0.5, what="the pipeline's lease to be free")
     _frozen(run, decision)

@@ -22,7 +22,7 @@ log = logging.getLogger("airflow_cdc.reached")
 
 # How often the log reports the progress. Records in topics are no progress: a connector that fails and starts again at
 # the same offset sends the same ones for ever.
-TELL_SECONDS = 30.0
+TELL_SECONDS = 15.0
 
 
 def wait_past(

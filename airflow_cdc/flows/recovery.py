@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
 
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import CdcError, RereadNeededError, UnreportedChangeError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import read_position
+
+# what a run does to read its tables again, and the connector from there
+NEW_WATERMARK: Final = (
+    "Clear the task stop_connector and all after it, or run: airflow cdc recover {pipeline}. Either takes a new watermark and"
+    " reads the tables again, within this recovery."
+)
+_ELSEWHERE: Final = "recover the table"
 
 
 class NoRecoveryError(CdcError):
@@ -38,3 +47,30 @@ def watermark_of(recovery: OpenRecovery, run: Run) -> Watermark:
             "the recovery has no watermark yet", where=run.where, todo="Clear the task fence_and_watermark."
         )
     return recovery.watermark
+
+
+def new_watermark(run: Run) -> str:
+    """What to do about a recovery whose W no longer serves."""
+    return NEW_WATERMARK.format(pipeline=run.pipeline.name)
+
+
+@contextmanager
+def own_way_on(run: Run) -> Iterator[None]:
+    """Errors of an apply within the block that only reading a table again can end say how this recovery does that.
+
+    Their own advice is to recover the table, or to let apply read it again: an open recovery refuses both, and clearing
+    `verify` meets the same error for ever. W is given up, so that the next try takes a new one even if no definition shows
+    what happened (a TRUNCATE; a column added and dropped).
+    """
+    try:
+        yield
+    except CdcError as error:
+        if not _needs_rows(error):
+            raise
+        change(run, OpenRecovery.outdated)
+        error.todo = new_watermark(run)
+        raise
+
+
+def _needs_rows(error: CdcError) -> bool:
+    return isinstance(error, RereadNeededError | UnreportedChangeError) or _ELSEWHERE in error.todo.lower()

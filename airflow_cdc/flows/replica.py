@@ -13,6 +13,7 @@ from airflow_cdc.core.errors import (
     SchemaError,
     SourceError,
 )
+from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.ports import Replication
@@ -21,14 +22,15 @@ from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.text import shorten
 from airflow_cdc.core.transactions import Transactions, come_back, own_transactions, start_there
 from airflow_cdc.flows import connector
-from airflow_cdc.flows.capture import captured, settings
+from airflow_cdc.flows.capture import defined, settings
 from airflow_cdc.flows.close import CLOSED
+from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.reached import not_failed, wait_past
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.replication import named_replicas, replication
 from airflow_cdc.flows.reset_offset import backup
-from airflow_cdc.flows.run import LEASE_SECONDS, Facts, Run, now_iso, step
+from airflow_cdc.flows.run import Facts, Run, now_iso, step
 
 SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which first restores the connector."
 
@@ -65,12 +67,12 @@ def return_to_source(run: Run) -> Facts:
     if control.ledger_get(run.run_id).get("recovery") == CLOSED:  # killed after closing
         control.release(run.run_id)
         return {"closed": True}
-    control.renew(run.run_id, LEASE_SECONDS)
-    if not current(run).written_at:
-        _write_return(run)
-    _point_back(run)
-    _start(run)
-    reached = wait_past(run, run.clients.source.position())
+    with kept(control, run.run_id, LEASE_SECONDS):
+        if not current(run).written_at:
+            _write_return(run)
+        _point_back(run)
+        _start(run)
+        reached = wait_past(run, run.clients.source.position())
     return {**_close(run), "offset": dict(reached.raw)}
 
 
@@ -310,10 +312,10 @@ def _doubt_history(run: Run) -> None:
     Definitions that the connector recorded while the replica's own transactions were in its offset carry those GTIDs.
     At the source no offset covers these GTIDs, so a restart would skip the definitions and decode with older ones.
     """
-    if stale := connector.history(run).differences(captured(run), server=settings(run).prefix):
+    if stale := connector.history(run).differences(defined(run), server=settings(run).prefix):
         raise SchemaError(
             f"{', '.join(stale)} changed at the source after the position that the connector has read",
             where=run.where,
             todo="Trigger cdc_recovery with the strategy full_snapshot: it replaces the detour.",
         )
-    connector.change_settings(run, {connector.SNAPSHOT_MODE: "recovery"})
+    connector.change_settings(run, run.clients.connector.rebuilding(run.pipeline.connector.name))

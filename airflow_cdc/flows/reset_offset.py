@@ -9,8 +9,8 @@ from airflow_cdc.core.offset import OffsetEntry, RawOffset, entry_of
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
-from airflow_cdc.flows.capture import captured, present, settings
-from airflow_cdc.flows.connector import STOP_SECONDS, history
+from airflow_cdc.flows.capture import defined, present, settings
+from airflow_cdc.flows.connector import STOP_SECONDS, history, moved_since
 from airflow_cdc.flows.move_offset import check_place
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.publish import publish_read
@@ -31,7 +31,7 @@ def reset_offset(run: Run) -> Facts:
     watermark = watermark_of(recovery, run)
     if recovery.offset_kept:
         return _kept(run, recovery, watermark)
-    if recovery.written_at and _already(run, watermark):
+    if recovery.written_at and not moved_since(run, recovery) and _already(run, watermark):
         return _facts(recovery, recovery.written)
     definitions = _unchanged(run, recovery)
     run.clients.source.check_same_server(watermark)
@@ -103,7 +103,7 @@ def _already(run: Run, watermark: Watermark) -> bool:
 
 
 def _unchanged(run: Run, recovery: OpenRecovery) -> Mapping[str, Table]:
-    now = captured(run, recovery.tables)
+    now = defined(run, recovery.tables)
     changed = [name for name, table in now.items() if recovery.definitions.get(name) != table.fingerprint]
     if changed:
         raise SchemaError(

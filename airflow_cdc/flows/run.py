@@ -14,6 +14,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, cast
 
 from airflow_cdc.control.ledger import DONE, FAILED, STEP, StepEntry
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.lease import Lives, kept
 from airflow_cdc.parts import Endpoints, Parts, open_parts
@@ -23,8 +24,6 @@ log = logging.getLogger("airflow_cdc.steps")
 P = ParamSpec("P")
 Facts = dict[str, Any]  # what a step returns to XCom
 Step: TypeAlias = Callable[Concatenate["Run", P], Facts]
-
-LEASE_SECONDS = 900.0  # renewed for as long as a step runs; a dead run frees the pipeline after this long
 
 
 @dataclass(frozen=True, slots=True)

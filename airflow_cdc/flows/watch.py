@@ -25,8 +25,8 @@ from airflow_cdc.alerting.outage import (
     notified,
 )
 from airflow_cdc.core.endpoint import CallLimits
-from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import ControlFacts, Observation
+from airflow_cdc.core.observation import ControlFacts, Observation, Unknown
+from airflow_cdc.core.problem import Rules
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
 from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES, Plan, make_plan
 from airflow_cdc.flows.observe import observe, store_observation
@@ -34,6 +34,7 @@ from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import LASTING
+from airflow_cdc.unexpected import foreseen
 
 log = logging.getLogger("airflow_cdc.watch")
 
@@ -41,6 +42,8 @@ LEDGER = f"{LASTING}watch"
 LOG_KEY = "log"
 # limit for all reads of a look together; watching a connector that seems stuck takes extra time
 LOOK_SECONDS = 20.0
+# how much the clocks of two machines may differ before a watch takes a live recovery for one that nobody works on
+CLOCKS_DIFFER = 600.0
 # an open recovery belongs to the run that opened it, or to the person who clears that run
 _NOT_OURS = frozenset({RECOVERY_OPEN})
 # the only warning with a deadline: the others stay until somebody changes a setting, and are not repeated
@@ -89,11 +92,9 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     `carried` is the caller's log from earlier looks; the newer of it and the control table's log is used. `at` is the
     time of the look (ISO); now if empty. Changes that need no alert are stored at once.
     """
-    observation = observe(run, within=LOOK_SECONDS)
     rules = rules_for(run.pipeline)
-    diagnosis = diagnose(observation, rules)
+    observation, diagnosis, plan = _judged(run, rules)
     store_observation(run, observation, diagnosis)
-    plan = make_plan(diagnosis, run.pipeline.policy, observation, rules)
     readable = isinstance(observation.control, ControlFacts)
     before = load_log(run, carried or OutageLog(), readable)
     sighting = sighting_of(observation, diagnosis, at or now_iso(), silenced=silenced(run, diagnosis.code, at))
@@ -105,12 +106,28 @@ def look(run: Run, carried: OutageLog | None = None, at: str = "") -> Look:
     return current
 
 
+def _judged(run: Run, rules: Rules) -> tuple[Observation, Diagnosis, Plan]:
+    """What was read, with its diagnosis and plan. Facts that the decisions can't handle are Unknown, and alerted as such."""
+    control: ControlFacts | Unknown = Unknown("not read")
+    try:
+        observation = observe(run, within=LOOK_SECONDS)
+        control = observation.control
+        diagnosis = diagnose(observation, rules)
+        return observation, diagnosis, make_plan(diagnosis, run.pipeline.policy, observation, rules)
+    except Exception as error:
+        reason = Unknown(str(foreseen(error, "judging what was read")))
+        unknown = Observation(run.pipeline, now_iso(), reason, reason, reason, reason, control, reason)
+        diagnosis = diagnose(unknown, rules)
+        return unknown, diagnosis, make_plan(diagnosis, run.pipeline.policy, unknown, rules)
+
+
 def silenced(run: Run, code: str, at: str = "") -> bool:
     """Whether a person has silenced this problem. If that cannot be read, it is not silenced."""
     try:
         return ReportStore(run.report_dir).silence(run.pipeline.name, code, at or now_iso()) is not None
-    except CdcError as error:
-        log.warning("%s: could not read whether somebody acknowledged the problem: %s", run.where, error)
+    except Exception as error:
+        reason = foreseen(error, "reading the report folder")
+        log.warning("%s: could not read whether somebody acknowledged the problem: %s", run.where, reason)
         return False
 
 
@@ -129,11 +146,14 @@ def sighting_of(observation: Observation, diagnosis: Diagnosis, at: str, *, sile
 
 
 def _at_work(control: ControlFacts, at: str) -> bool:
-    """Whether the run that opened the recovery still holds the lease, which it renews as long as it is alive."""
+    """Whether the run that opened the recovery still holds the lease, which it renews as long as it is alive.
+
+    The lease's time is of the run's machine and `at` of ours, so it counts for CLOCKS_DIFFER seconds more (INV 46).
+    """
     lease, recovery = control.lease, control.recovery
     if lease is None or recovery is None or lease.owner != recovery.run_id:
         return False
-    return not lease.expired(datetime.fromisoformat(at))
+    return lease.looks_attended(datetime.fromisoformat(at), CLOCKS_DIFFER)
 
 
 def _may_recover(run: Run, diagnosis: Diagnosis, plan: Plan, outage: Outage | None) -> bool:
@@ -187,8 +207,9 @@ def load_log(run: Run, carried: OutageLog, readable: bool) -> OutageLog:
         return carried
     try:
         stored = OutageLog.from_json(run.clients.control.ledger_get(LEDGER).get(LOG_KEY))
-    except CdcError as error:
-        log.warning("%s: the reported outages could not be read from the control table: %s", run.where, error)
+    except Exception as error:
+        reason = foreseen(error, "reading the control table")
+        log.warning("%s: the reported outages could not be read from the control table: %s", run.where, reason)
         return carried
     return max(stored, carried, key=lambda one: one.version)
 
@@ -197,8 +218,9 @@ def save_log(run: Run, outages: OutageLog) -> None:
     """Store the log. If that fails, the watch continues with its own copy, which Airflow keeps in XCom."""
     try:
         run.clients.control.ledger_set(LEDGER, LOG_KEY, outages.to_json())
-    except CdcError as error:
-        log.warning("%s: the open outages could not be stored in the control table: %s", run.where, error)
+    except Exception as error:
+        reason = foreseen(error, "writing the control table")
+        log.warning("%s: the open outages could not be stored in the control table: %s", run.where, reason)
 
 
 def carried_log(facts: Mapping[str, object] | None) -> OutageLog:

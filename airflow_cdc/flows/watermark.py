@@ -11,7 +11,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.topics import Fence, TopicOffsets, fence_to_json
 from airflow_cdc.decisions.diagnosis.strategy import NEXT_FILE
-from airflow_cdc.flows.capture import captured, settings
+from airflow_cdc.flows.capture import defined, settings
 from airflow_cdc.flows.offsets import read, stored_value
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
@@ -33,7 +33,7 @@ def fence_and_watermark(run: Run) -> Facts:
     """
     recovery = current(run)
     _stopped(run)
-    prints = {name: definition.fingerprint for name, definition in captured(run, recovery.tables).items()}
+    prints = {name: definition.fingerprint for name, definition in defined(run, recovery.tables).items()}
     if (earlier := _still_good(run, recovery, prints)) is not None:
         return _facts(earlier, recovery.fence or {}, kept=True)
     fence = _fence(run, recovery.tables)
@@ -73,7 +73,7 @@ def check_held(run: Run, watermark: Watermark) -> StoredOffset:
         f"the connector's offset is {value}, and {watermark} may not hold everything that was read up to there",
         where=run.where,
         todo="Its position has changed since this recovery was planned. Give up the recovery (airflow cdc abandon) "
-        "and trigger cdc_recovery again: it is planned anew.",
+        "and trigger cdc_recovery again: it is planned again.",
         reasons=("offset is not held by W",),
     )
 

@@ -13,6 +13,7 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from airflow_cdc.core.duration import span
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.text import printable
 from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import IN_ADVANCE, NOT_NEEDED
@@ -37,6 +38,7 @@ AS_PLANNED = "as planned"
 STRATEGY = "another_strategy"
 # key in the run's ledger: the plan that the person was asked about
 ASKED = "asked_about"
+_MARKUP = re.compile(r"([\\`*\[\]<>#|!~])")
 _AGAIN_ID = re.compile(r"^(?P<first>.+?)__again(?P<count>\d+)_[a-z_]+_[0-9a-f]{8}$")
 
 
@@ -194,19 +196,35 @@ def _choice() -> Param:
 def describe(decision: Mapping[str, Any]) -> str:
     """The question in Markdown: first what the answer decides (rows, time, loss), then the problem, then identifiers."""
     plan, diagnosis = decision["plan"], decision["diagnosis"]
-    evidence = "\n".join(f"- {key}: `{value}`" for key, value in diagnosis["evidence"].items())
+    evidence = "\n".join(f"- {literally(key)}: {_code(value)}" for key, value in diagnosis["evidence"].items())
     steps = "\n".join(f"1. {name}" for name in plan["steps"])
+    also = "".join(
+        f"Also **{one['code']}**: {literally(one['description'])}\n\n" for one in diagnosis.get("others", ())
+    )
     return (
-        f"- Rows deleted: **{_deleted(decision.get('deletes') or {})}**\n"
+        f"- Rows deleted: **{literally(_deleted(decision.get('deletes') or {}))}**\n"
         f"- Reads the source for: **{_duration(plan)}**\n"
         f"- Loses: **{plan['data_loss']}**\n\n"
-        f"**{diagnosis['code']}**: {diagnosis['description']}\n\n"
-        f"**{plan['strategy']}** for {', '.join(decision['tables'])}. {plan['reason']}\n\n"
+        f"**{diagnosis['code']}**: {literally(diagnosis['description'])}\n\n{also}"
+        f"**{plan['strategy']}** for {literally(', '.join(decision['tables']))}. {literally(plan['reason'])}\n\n"
         "**Approve**: the pipeline is observed and planned again; if the plan has changed, a new run asks about the new one. "
         "**Reject**, or no answer in time: everything stays as it is. "
         f"[Runbook of {diagnosis['code']}]({runbook_url(diagnosis['code'])})\n\n"
         f"**Steps**\n\n{steps}\n\n**Evidence** (observed {decision['taken_at']})\n\n{evidence}"
     )
+
+
+def literally(text: str) -> str:
+    """Another system's text in Markdown, as it is: a table's name or an error must not become a link, a heading or HTML."""
+    return _MARKUP.sub(r"\\\1", " ".join(printable(str(text)).split()))
+
+
+def _code(text: str) -> str:
+    """A text in Markdown as code, in a fence longer than any in it."""
+    plain = " ".join(printable(str(text)).split())
+    fence = "`" * (1 + max((len(one) for one in re.findall(r"`+", plain)), default=0))
+    space = " " if plain[:1] == "`" or plain[-1:] == "`" else ""
+    return f"{fence}{space}{plain}{space}{fence}"
 
 
 def _deleted(deletes: Mapping[str, int | None]) -> str:

@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 
 from airflow_cdc import metrics
 from airflow_cdc.config import settings
-from airflow_cdc.config.registry import get_pipeline, load_registry
+from airflow_cdc.config.registry import find_declared
 from airflow_cdc.core.errors import CdcError, NotAllowedError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.fail_fast import FailFast
@@ -41,9 +41,8 @@ ASKED = ("strategy", "tables", "note", "approved", "replay", "dry_run")
 
 
 def find_pipeline(name: str, registry: str | None = None) -> Pipeline:
-    """The pipeline `name` of the registry. Raises ConfigError (bad registry) or UsageError (no such pipeline)."""
-    path = settings.registry_path(registry)
-    return get_pipeline(load_registry(path), name, where=str(path))
+    """The pipeline `name` of the registry. Raises ConfigError (it is declared badly) or UsageError (no such pipeline)."""
+    return find_declared(settings.registry_path(registry), name)
 
 
 def open_run(

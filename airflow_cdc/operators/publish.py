@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import Context
-
 from airflow_cdc import lineage
 from airflow_cdc.operators.base import find_pipeline
-from airflow_cdc.operators.proven import announce, with_outlet
 from airflow_cdc.operators.publishing import PublishingOperator
 
 if TYPE_CHECKING:
@@ -19,22 +16,14 @@ if TYPE_CHECKING:
 class PublishOperator(PublishingOperator):
     """Publish exactly the verified snapshots, by compare-and-set; none before all are verified (`publish: all`).
 
-    Each published table is an asset event (`proven.proven_asset`).
+    What it returns names the published tables, which `ReportOperator` announces (`proven.proven_asset`).
     """
 
     app = "publish"
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**with_outlet(kwargs))
-
     def publishes(self, pipeline: Pipeline) -> bool:
         """All but those that the connector writes itself."""
         return not pipeline.written_by_connector
-
-    def execute(self, context: Context) -> Any:
-        facts = super().execute(context)
-        announce(context, self.pipeline, facts.get("published") or (), by="recovery")
-        return facts
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.publish import publish

@@ -16,7 +16,6 @@ from airflow_cdc.core.recovery import MATCH
 from airflow_cdc.names import IN_ADVANCE, NOT_NEEDED
 from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of
 from airflow_cdc.operators.policy_approval import PolicyApprovalOperator, answered_by
-from airflow_cdc.operators.proven import announce, with_outlet
 from airflow_cdc.operators.spark import CdcSparkOperator
 
 if TYPE_CHECKING:
@@ -121,28 +120,23 @@ class RepairOperator(CdcSparkOperator):
 class ConcludeOperator(CdcOperator):
     """The run's verdict: fails unless every table is MATCH. Use with `.as_teardown()`, so that a Reject fails too.
 
-    Skipped in a dry run (`dry_run`). Each table that is MATCH is an asset event (`proven.proven_asset`).
+    Skipped in a dry run (`dry_run`). Its result names the tables that are MATCH, for `AnnounceOperator`.
     """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**with_outlet(kwargs))
-        self.proven: list[str] = []
 
     def execute(self, context: Context) -> Any:
         if (context.get("params") or {}).get("dry_run"):
             raise AirflowSkipException("there was nothing to repair")
-        facts = super().execute(context)
-        announce(context, self.pipeline, self.proven, by="check")
-        return facts
+        return super().execute(context)
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.checks import conclude
         from airflow_cdc.reports.store import ReportStore
 
+        proven: list[str] = []
         if report := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
             metrics.of_report(report)
-            self.proven = [one.table for one in report.tables if one.verdict == MATCH]
-        return conclude(run)
+            proven = [one.table for one in report.tables if one.verdict == MATCH]
+        return {**conclude(run), "proven": proven}
 
 
 class BackfillOperator(CdcSparkOperator):

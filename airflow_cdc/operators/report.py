@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_cdc import metrics
 from airflow_cdc.links import ReportLink
 from airflow_cdc.operators.base import DIAGNOSE_TASK, CdcOperator, decision_of
+from airflow_cdc.operators.proven import announce, with_outlet
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
@@ -25,7 +26,9 @@ class CloseRecoveryOperator(CdcOperator):
 
 
 class ReportOperator(CdcOperator):
-    """Write report.json and the page, whether or not the run succeeded. Use with `.as_teardown()`.
+    """Write report.json and the page, whether or not the run succeeded. Use with `.as_teardown(on_failure_fail_dagrun=False)`.
+
+    Each table that the run has proven is an asset event (`proven.proven_asset`).
 
     :param decision_task: a run in which this task decided nothing (an unknown pipeline) gets no report.
     """
@@ -33,20 +36,23 @@ class ReportOperator(CdcOperator):
     operator_extra_links = (ReportLink(),)
 
     def __init__(self, *, decision_task: str = DIAGNOSE_TASK, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**with_outlet(kwargs))
         self.decision_task = decision_task
 
     def execute(self, context: Context) -> Any:
         if not decision_of(context, self.decision_task):
             raise AirflowSkipException("no decision was made in this run, so there is nothing to report")
-        return super().execute(context)
+        facts = super().execute(context)
+        announce(context, self.pipeline)
+        return facts
 
     def step(self, run: Run) -> Facts:
-        from airflow_cdc.flows.close import report
+        from airflow_cdc.flows.close import let_go, report
+        from airflow_cdc.reports.data_docs import make_page
         from airflow_cdc.reports.store import ReportStore
 
-        facts = report(run)
-        if stored := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
+        facts, reports = report(run), ReportStore(run.report_dir)
+        if stored := reports.report(run.pipeline.name, run.run_id):
             metrics.of_report(stored)
         if run.clients.control.facts().recovery is not None:
             self.log.error(
@@ -55,4 +61,6 @@ class ReportOperator(CdcOperator):
                 run.pipeline.name,
                 run.pipeline.connector.name,
             )
+        let_go(run)
+        make_page(reports, run.pipeline.name, run.run_id)
         return facts

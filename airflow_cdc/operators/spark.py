@@ -11,6 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +29,7 @@ from airflow_cdc.core import errors
 from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.secrets import SPARK_REDACTION
 from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.kinds import SINKS
 from airflow_cdc.links import DataDocsLink, ReportLink
@@ -40,20 +42,23 @@ from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
+    from airflow_cdc.operators.beside import Beside
 
 CLUSTER = "cluster"
 # the application, and the task, that reads the source, for which policy.max_duration is meant
 READS = "recover"
+# the application that waits for tasks beside it
+WAITS = "verify"
 # applications that read no rows
 SHORT = ("publish", "reset_offset")
+# applications that need the pipeline's lease, and cannot ask Airflow whether its holder has ended
+WRITERS = ("apply_changes", "repair", "backfill")
 LINKS = {
     "verify": (DataDocsLink(),),
     "nightly": (ReportLink(), DataDocsLink()),
     "repair": (ReportLink(),),
     "backfill": (ReportLink(),),
 }
-# values that the Spark UI and its event log hide; Spark's own default shows credentials and database addresses
-REDACTED = r"(?i)secret|password|passwd|token|credential|access[.]?key|[.]uri$"
 # how often a run of a continuous pipeline checks whether it must start its driver
 LOOK_S = 5.0
 # how long it keeps checking while the source or the connector does not answer, for example during a restart
@@ -112,19 +117,25 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         self.facts: Facts = {}
 
     def execute(self, context: Context) -> Facts:
+        from airflow_cdc.flows.lease import free_dead
+
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
         master = self._preflight()
+        if self.app in WRITERS:
+            free_dead(open_run_of(context, pipeline, self.report_dir))
         other, given = self._other_spark(pipeline, master), self.conf
         with private_settings(self._payload(pipeline, context)) as path:
             self._aim(path, master, other, self.rows_ahead(context))
             self._name_jars(pipeline)
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
-                with metrics.timed_step(self.pipeline, self.task_id), deadline:
+                with metrics.timed_step(self.pipeline, self.task_id), deadline, self._beside(context) as beside:
                     self._submit(context, path, None if other else settings.class_archive())
             except AirflowException as error:
+                if beside is not None and beside.failed:
+                    raise beside.error() from None
                 raise self._too_long(pipeline) if deadline.passed else self._cause(path, error) from None
             finally:
                 self.conf = given
@@ -135,6 +146,16 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         binary, whole = self._spark_binary or "spark-submit", partial(spark_main.needed_session, path)
         with class_archive(archives, self.conf or {}, binary, whole) as self.conf:
             super().execute(context)
+
+    def _beside(self, context: Context) -> AbstractContextManager[Beside | None]:
+        """Ends the driver of `verify` if a task that it waits for fails. Raises CdcError if one has failed already."""
+        if self.app != WAITS:
+            return nullcontext()
+        from airflow_cdc.operators.beside import Beside
+
+        beside = Beside(context, self.on_kill)
+        beside.check()
+        return beside
 
     def _too_long(self, pipeline: Pipeline) -> DeadlineError:
         seconds, limits = pipeline.policy.max_duration, pipeline.policy.throttle
@@ -167,7 +188,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         """How many rows or events the driver has to read or compare; None if nobody knows."""
         if self.app in SHORT:
             return 0
-        read = context["ti"].xcom_pull(task_ids=READS) if self.app == "verify" else None
+        read = context["ti"].xcom_pull(task_ids=READS) if self.app == WAITS else None
         return int(read["rows"]) if isinstance(read, Mapping) and "rows" in read else None
 
     def run_id(self, context: Context) -> str:
@@ -245,7 +266,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         self.application = other.launcher if other else str(Path(spark_main.__file__).resolve())
         self.application_args = [self.app, "--settings", str(path)]
         self.conf = {
-            "spark.redaction.regex": REDACTED,
+            "spark.redaction.regex": SPARK_REDACTION,
             "spark.log.level": "WARN",
             **_tuning(master, rows),
             **settings.spark_conf(),

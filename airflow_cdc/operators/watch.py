@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
-from airflow_cdc.alerting.outage import Status
+from airflow_cdc.alerting.outage import UNKNOWN, Status
 from airflow_cdc.alerting.severity import Severity
 from airflow_cdc.alerting.text import Situation, text_of
 from airflow_cdc.config import settings
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 POKE_SECONDS = 60.0
 WATCH_SECONDS = 3600.0
+TOLD_AT_TRY = 2
 
 
 def alias_of(pipeline: str) -> AssetAlias:
@@ -37,6 +38,8 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
     (`cdc_problem__<pipeline>`, with the alert, the diagnosis and the plan). Everything after this task is skipped unless
     a recovery may start by itself, which can happen once per outage.
 
+    A watch that itself breaks is retried, and the same connections are told: at the second attempt, and when none is left.
+
     :param poke_interval: seconds between two checks.
     :param watch: seconds after which the task ends without a problem, so that the next run watches on.
     """
@@ -44,6 +47,9 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
     inherits_from_skipmixin = True
 
     def __init__(self, *, poke_interval: float = POKE_SECONDS, watch: float = WATCH_SECONDS, **kwargs: Any) -> None:
+        for callback in ("on_retry_callback", "on_failure_callback"):
+            theirs = kwargs.get(callback) or []
+            kwargs[callback] = [*(theirs if isinstance(theirs, list | tuple) else [theirs]), tell_broken_watch]
         super().__init__(**kwargs)
         self.poke_interval = poke_interval
         self.watch = watch
@@ -109,6 +115,31 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
 
         conn_ids = find_pipeline(self.pipeline, self.registry).policy.notify
         PolicyNotifier(conn_ids=conn_ids, message=message).notify(context)
+
+
+def tell_broken_watch(context: Context) -> None:
+    """Tell the policy's connections that nobody watches this pipeline now, and why: its other alerts come from the watch.
+
+    The first failure is often a worker or a triggerer that was restarted, so the second one is told, and the last.
+    """
+    from airflow_cdc.notifications.channels import Message
+    from airflow_cdc.unexpected import foreseen
+
+    ti, task, error = context["ti"], cast("WatchPipelineOperator", context["task"]), context.get("exception")
+    last = ti.try_number > (task.retries or 0)
+    if ti.try_number != TOLD_AT_TRY and not last:
+        return
+    reason = str(foreseen(error, "the watch")) if isinstance(error, Exception) else str(error or "its trigger ended")
+    follows = "The next run of its DAG begins to watch again." if last else "It is tried again by itself."
+    text = f"{task.pipeline}: nobody watches it now, because the watch itself failed: {reason} {follows}"
+    message = Message(
+        text,
+        f"{task.pipeline}: the watch failed",
+        Severity.ERROR,
+        key=f"{task.pipeline}:watch",
+        link=runbook_url(UNKNOWN),
+    )
+    task.notify(context, message)
 
 
 def message_of(alert: dict[str, Any], facts: Facts) -> Message:

@@ -121,7 +121,7 @@ def test_a_night_names_asks_and_mends(shop: Shop) -> None:
     assert listed(shop) == (dag, "repair", ())
     (row,) = table(shop, "order_items").scan(row_filter=line).to_arrow().to_pylist()
     assert row["qty"] != 99
-    assert list((shop.world.folder / "reports" / PIPELINE).rglob("data_docs/shop.order_items/index.html"))
+    assert list((shop.world.folder / "reports" / PIPELINE).rglob("data_docs/index.html"))
 
 
 def test_a_source_that_cannot_be_reached_is_inconclusive_and_red(shop: Shop) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import delete, select
 
 from airflow_cdc.cli import add_pipeline as added
-from airflow_cdc.cli import commands, definition
+from airflow_cdc.cli import definition, init
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.connectors.canal.settings import CanalSettings
 from airflow_cdc.core.check import Check
@@ -35,9 +36,7 @@ def clean(airflow_db: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No connection is left behind, and no server is asked."""
     forget()
     monkeypatch.setenv("CDC_MYSQL_PASSWORD", "s3cret-new")
-    monkeypatch.setattr(
-        commands, "_pipeline_checks", lambda args: iter([Check(args.pipeline[0], "source", "ok", "fine")])
-    )
+    monkeypatch.setattr(init, "pipeline_checks", lambda args: iter([Check(args.pipeline[0], "source", "ok", "fine")]))
     yield
     forget()
 
@@ -79,6 +78,61 @@ def test_the_dag_files_are_written_too(cdc: Callable[..., Answer], registry: Pat
     assert answer.status == 0, answer.err
     assert "cdc_recovery.py" in answer.data["stubs"]
     assert (tmp_path / "dags" / "cdc_recovery.py").exists()
+
+
+def exported(line: str) -> tuple[str, str]:
+    """The variable that a line for a shell sets, and to what."""
+    word, assignment = shlex.split(line)
+    assert word == "export"
+    name, _, value = assignment.partition("=")
+    return name, value
+
+
+def test_dag_files_go_where_a_new_airflow_looks_for_them_whether_or_not_the_folder_is_there(
+    cdc: Callable[..., Answer], registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(tmp_path / "home" / "dags"))
+    answer = cdc(*FLAGS, "--stub", "-o", "json")
+    assert answer.status == 0, answer.err
+    assert {path.name for path in (tmp_path / "home" / "dags").iterdir()} == set(init.STUBS)
+    assert not any("DAG_BUNDLE" in line for line in answer.data[init.NEXT])
+
+
+def test_init_ends_with_lines_that_a_shell_takes_up_to_the_first_copy(
+    cdc: Callable[..., Answer], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = {"name": "theirs", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}}
+    monkeypatch.setenv("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps([theirs]))
+    monkeypatch.setenv("AIRFLOW__CDC__SPARK_PACKAGES", "org.example:theirs:1")
+    monkeypatch.delenv("AIRFLOW__CDC__SPARK_JARS", raising=False)
+    answer = cdc(*FLAGS)
+    assert answer.status == 0, answer.err
+    # below the table, whole: a table wraps what is long
+    lines = answer.out.partition("Do this next.")[2].strip().splitlines()[2:]
+    (bundle, value), (jars, packages) = map(exported, lines[:2])
+    assert bundle == "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"
+    assert [one["name"] for one in json.loads(value)] == ["theirs", init.BUNDLE]
+    assert Path(json.loads(value)[1]["kwargs"]["path"], "cdc_recovery.py").exists()
+    assert jars == "AIRFLOW__CDC__SPARK_PACKAGES"
+    assert packages.startswith("org.example:theirs:1,org.apache.iceberg:iceberg-spark-runtime")
+    assert lines[2:] == ["airflow dags reserialize", "airflow cdc doctor bank", "airflow cdc recover bank --wait"]
+    # what is set is not asked for twice
+    monkeypatch.setenv(bundle, value)
+    monkeypatch.setenv(jars, packages)
+    again = [word if word != "bank" else "bank2" for word in FLAGS]
+    assert not any("export" in line for line in cdc(*again, "-o", "json").data[init.NEXT])
+
+
+def test_the_options_of_init_stand_under_the_part_that_they_describe(capsys: pytest.CaptureFixture[str]) -> None:
+    from airflow.cli import cli_parser
+
+    with pytest.raises(SystemExit):
+        cli_parser.get_parser().parse_args(["cdc", "init", "--help"])
+    text = capsys.readouterr().out
+    places = [text.lower().index(f"{heading}:".lower()) for heading in definition.HEADINGS]
+    assert places == sorted(places)
+    of_canal = text[places[definition.HEADINGS.index("connector: canal")] :]
+    assert of_canal.index("--canal-conf") < of_canal.lower().index("connector: flink")
 
 
 def test_the_first_pipeline_begins_the_registry(cdc: Callable[..., Answer], registry: Path) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import create_autospec
@@ -17,8 +18,9 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 from rich.console import Console
 
 from airflow_cdc.cli import add_pipeline as added
-from airflow_cdc.cli import commands, offsets, trigger
+from airflow_cdc.cli import commands, init, offsets, runs, trigger
 from airflow_cdc.cli import forecast as outlook
+from airflow_cdc.cli import repair as repairing
 from airflow_cdc.cli import run as running
 from airflow_cdc.cli.definition import get_cdc_cli_commands
 from airflow_cdc.cli.progress import telling
@@ -96,6 +98,12 @@ class Scene:
         self.spec(trigger, "start", "r_1")
         self.spec(trigger, "follow", ("r_1", ended))
         self.spec(trigger, "wait", ended)
+        self.spec(trigger, "left", {})
+        self.closed()
+
+    def closed(self) -> None:
+        for module in (repairing, runs):
+            self.spec(module, "refuse_while_open", None)
 
     def keys(self) -> None:
         self.ended()
@@ -106,11 +114,12 @@ class Scene:
 
     def started(self) -> None:
         self.spec(trigger, "start", HOSTILE)
+        self.closed()
 
     def checks(self) -> None:
         self.spec(commands, "doctor_installation", [Check("installation", "java", "ok", HOSTILE, HOSTILE)])
         self.spec(commands, "airflow_checks", [])
-        self.spec(commands, "_pipeline_checks", [])
+        self.spec(commands, "pipeline_checks", [])
 
     def tables(self) -> None:
         self.registry.write_text(REGISTRY.replace("shop.orders]", f'"shop.{HOSTILE}"]'))
@@ -132,9 +141,7 @@ class Scene:
 
     def letters(self) -> None:
         self.run()
-        letter = create_autospec(DeadLetter, instance=True)
-        shown = {"table": "shop.orders", "topic": "t", "partition": 0, "offset": 1, "attempts": 1, "reason": HOSTILE}
-        letter.to_json.return_value = shown
+        letter = DeadLetter("t", "i", 0, 1, None, None, "shop.orders", HOSTILE, 1, datetime.now(UTC))
         self.clients.sink.unresolved_letters.return_value = (letter,)
 
     def first(self) -> None:
@@ -145,7 +152,7 @@ class Scene:
     def added(self) -> None:
         self.monkeypatch.setenv("CDC_MYSQL_PASSWORD", "x")
         self.spec(added, "create", {"connection": HOSTILE})
-        self.spec(commands, "_pipeline_checks", [Check("bank", "source", "ok", HOSTILE)])
+        self.spec(init, "pipeline_checks", [Check("bank", "source", "ok", HOSTILE)])
 
 
 CASES: Mapping[tuple[str, ...], Callable[[Scene], None]] = {
@@ -158,7 +165,12 @@ CASES: Mapping[tuple[str, ...], Callable[[Scene], None]] = {
     ("explain",): Scene.log,
     ("recover", "shop"): Scene.started,
     ("recover", "shop", "--wait"): Scene.ended,
-    ("verify", "shop"): Scene.report,
+    ("verify", "shop"): Scene.ended,
+    ("proof", "shop"): Scene.report,
+    ("check", "shop"): Scene.started,
+    ("check", "shop", "--wait"): Scene.ended,
+    ("apply", "shop"): Scene.started,
+    ("apply", "shop", "--wait"): Scene.ended,
     ("repair", "shop"): Scene.started,
     ("repair", "shop", "--dry-run"): Scene.keys,
     ("abandon", "shop", "--reason", "x"): Scene.abandoned,

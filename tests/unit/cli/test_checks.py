@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 import airflow_cdc
-from airflow_cdc.cli import checks, commands, jars
+from airflow_cdc.cli import checks, commands, jars, trigger
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.check import Check
+from airflow_cdc.core.errors import UsageError
 from airflow_cdc.kinds import jars_for
 from stack.fetch import jars_of
 from tests.unit.builders import PIPELINE
@@ -105,6 +106,18 @@ def test_a_dag_that_does_not_run_is_named_with_the_command(dags: None, registry:
     unknown = by_name["cdc_nightly_consistency__shop"]
     assert unknown[:2] == ("warn", "Airflow has not loaded this DAG")
     assert "airflow dags reserialize" in unknown[2]
+
+
+def test_no_run_is_triggered_that_would_stay_queued(dags: None) -> None:
+    """Airflow takes the run of a DAG that is gone from its file, and never begins it: the command waited for its whole time."""
+    for name, why in (
+        ("cdc_apply__shop", "is paused.*airflow dags unpause cdc_apply__shop"),
+        ("cdc_nightly_consistency__shop", "loads it no more.*list-import-errors"),
+        ("cdc_apply__nowhere", "has not loaded cdc_apply__nowhere"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            trigger.start(name, {})
+    trigger.refuse_waiting("cdc_recovery")
 
 
 def test_a_recovery_that_could_not_run_is_bad(dags: None, registry: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,17 @@ def test_usage_is_status_2(cdc: Callable[..., Answer]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("diagnose",), ("plan",), ("recover",), ("verify",), ("offset", "get"), ("dead-letters", "list")],
+    [
+        ("diagnose",),
+        ("plan",),
+        ("recover",),
+        ("verify",),
+        ("proof",),
+        ("check",),
+        ("apply",),
+        ("offset", "get"),
+        ("dead-letters", "list"),
+    ],
     ids=" ".join,
 )
 def test_an_unknown_pipeline_is_one_line_without_a_traceback(
@@ -238,7 +249,8 @@ def test_recover_names_the_strategies_that_there_are(cdc: Callable[..., Answer],
         (("success", {}, {"open_recovery": "skipped", "restart_connector": "skipped"}), 1),  # rejected
         (("success", None, {"open_recovery": "skipped", "restart_connector": "skipped"}), 0),  # healthy
         (("failed", None, {}), 1),
-        (("failed", {"tables": [], "verdict": "INCONCLUSIVE"}, {}), 3),
+        (("failed", {"tables": [], "verdict": "INCONCLUSIVE"}, {}), 1),  # it ended before anything was compared
+        (("failed", {"tables": [{**TABLE.to_json(), "verdict": "INCONCLUSIVE"}], "verdict": "INCONCLUSIVE"}, {}), 3),
         (("failed", {}, {}), 1),
     ],
 )
@@ -254,15 +266,48 @@ def test_recover_waits_and_tells(
         stored(registry, run_id="manual__1", **changes)
     spec(trigger, "start", "manual__1")
     looks = iter(
-        [trigger.Ended("running", {"diagnose": "running"}), trigger.Ended(state, {"diagnose": "success", **tasks})]
+        [
+            trigger.Ended("running", {"diagnose": "running"}),
+            trigger.Ended(state, {"diagnose": "success", **tasks}, 63.4),
+        ]
     )
     spec(trigger, "look", None).side_effect = lambda _run_id, _dag_id: next(looks)
     answer = cdc("recover", "shop", "--wait", "-o", "json")
     assert answer.status == status
-    told = {"diagnose": "success", **tasks}
-    assert answer.err.splitlines() == ["diagnose: running", *(f"{task}: {seen}" for task, seen in told.items())]
-    assert answer.data["state"] == state
+    planned = {task: seen for task, seen in {"diagnose": "success", **tasks}.items() if seen != "skipped"}
+    lines = [line for line in answer.err.splitlines() if not line.startswith("error: ")]
+    assert lines[:-1] == ["diagnose: running", *(f"{task}: {seen}" for task, seen in planned.items())]
+    assert lines[-1].endswith(f"run manual__1: {state} after 63 s")
+    assert (answer.data["state"], answer.data["tasks"], answer.data["seconds"]) == (state, planned, 63.4)
     assert (answer.data["report"] is None) == (changes is None)
+
+
+def test_a_command_that_waited_says_the_verdict_of_each_table_first(
+    cdc: Callable[..., Answer], spec: Any, registry: Path
+) -> None:
+    made = stored(registry, run_id="manual__1")
+    spec(trigger, "start", "manual__1")
+    spec(trigger, "look", trigger.Ended("success", {"open_recovery": "success", "detour_connector": "skipped"}, 63.4))
+    answer = cdc("recover", "shop", "--wait")
+    assert f"{made.verdict}, run manual__1: success after 63 s" in answer.err
+    assert answer.out.index("verified_through") < answer.out.index("open_recovery")
+    assert all(table.table in answer.out for table in made.tables)
+    assert "detour_connector" not in answer.out + answer.err
+
+
+def test_a_command_that_waited_says_why_the_run_failed_also_without_a_report(
+    cdc: Callable[..., Answer], spec: Any
+) -> None:
+    """A task that is killed leaves nothing; one that failed before its step is in no report."""
+    spec(trigger, "start", "manual__1")
+    reasons = {"diagnose": "connection 'shop_mysql' is not defined. Create it."}
+    tasks = {"diagnose": "failed", "verify": "failed", "approve": "upstream_failed"}
+    spec(trigger, "look", trigger.Ended("failed", tasks, 4.0, reasons))
+    answer = cdc("recover", "shop", "--wait", "-o", "json")
+    assert answer.status == 1
+    assert "error: diagnose: connection 'shop_mysql' is not defined. Create it.\n" in answer.err
+    assert "error: verify: it left no error: it was killed" in answer.err
+    assert answer.data["failures"]["diagnose"] == reasons["diagnose"]
 
 
 def test_recover_follows_the_run_that_asks_again(cdc: Callable[..., Answer], spec: Any, registry: Path) -> None:
@@ -291,30 +336,30 @@ def test_a_dag_that_airflow_does_not_know(cdc: Callable[..., Answer], airflow_db
 
 
 @pytest.mark.parametrize(("changes", "status"), [({}, 0), ({"tables": [], "verdict": "INCONCLUSIVE"}, 3)])
-def test_verify_reads_the_newest_report(
+def test_proof_reads_the_newest_report(
     changes: dict[str, Any], status: int, cdc: Callable[..., Answer], registry: Path
 ) -> None:
     made = stored(registry, **changes)
-    answer = cdc("verify", "shop", "-o", "json")
+    answer = cdc("proof", "shop", "-o", "json")
     assert (answer.status, answer.data) == (status, made.to_json())
-    assert cdc("verify", "shop", "--run-id", made.run_id).status == status
+    assert cdc("proof", "shop", "--run-id", made.run_id).status == status
 
 
-def test_verify_of_one_table_has_that_table_s_verdict(cdc: Callable[..., Answer], registry: Path) -> None:
+def test_proof_of_one_table_has_that_table_s_verdict(cdc: Callable[..., Answer], registry: Path) -> None:
     right, wrong = (replace(TABLE, table=f"shop.{name}").to_json() for name in ("orders", "customers"))
     stored(registry, tables=[right, {**wrong, "ghosts": 1, "verdict": "MISMATCH"}], verdict="MISMATCH")
-    assert cdc("verify", "shop").status == 1
-    answer = cdc("verify", "shop", "--table", "shop.orders", "-o", "json")
+    assert cdc("proof", "shop").status == 1
+    answer = cdc("proof", "shop", "--table", "shop.orders", "-o", "json")
     assert (answer.status, answer.data["verdict"]) == (0, "MATCH")
     assert [table["table"] for table in answer.data["tables"]] == ["shop.orders"]
-    assert cdc("verify", "shop", "--table", "shop.customers").status == 1
+    assert cdc("proof", "shop", "--table", "shop.customers").status == 1
     stored(registry, tables=[right], verdict="MATCH")
-    missing = cdc("verify", "shop", "--table", "shop.customers")
+    missing = cdc("proof", "shop", "--table", "shop.customers")
     assert missing.status == 3
     assert "shop.customers was not compared" in missing.err
 
 
-def test_verify_says_of_a_table_that_an_earlier_check_found_wrong(cdc: Callable[..., Answer], registry: Path) -> None:
+def test_proof_says_of_a_table_that_an_earlier_check_found_wrong(cdc: Callable[..., Answer], registry: Path) -> None:
     """A repair of one table ends in MATCH, and proves nothing of the other."""
     right, wrong = (replace(TABLE, table=f"shop.{name}").to_json() for name in ("orders", "customers"))
     both = RecoveryReport.from_json(
@@ -331,16 +376,16 @@ def test_verify_says_of_a_table_that_an_earlier_check_found_wrong(cdc: Callable[
     store.keep_report(repaired)
     listed = RunSummary.of(repaired, safe(repaired.run_id), "2026-11-21T09:00:00+00:00", REPAIR)
     store.keep_run("shop", listed, frozenset({"shop.orders"}))
-    answer = cdc("verify", "shop", "-o", "json")
+    answer = cdc("proof", "shop", "-o", "json")
     assert (answer.status, answer.data["verdict"], answer.data["known_to_differ"]) == (1, "MATCH", ["shop.customers"])
-    assert "an earlier check" in cdc("verify", "shop").out
-    assert cdc("verify", "shop", "--table", "shop.orders").status == 0
-    assert cdc("verify", "shop", "--table", "shop.customers").status == 1
-    assert cdc("verify", "shop", "--run-id", repaired.run_id).status == 0
+    assert "an earlier check" in cdc("proof", "shop").out
+    assert cdc("proof", "shop", "--table", "shop.orders").status == 0
+    assert cdc("proof", "shop", "--table", "shop.customers").status == 1
+    assert cdc("proof", "shop", "--run-id", repaired.run_id).status == 0
 
 
-def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
-    answer = cdc("verify", "shop")
+def test_proof_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
+    answer = cdc("proof", "shop")
     assert answer.status == 3
     assert "there is no report" in answer.err
 
@@ -351,7 +396,8 @@ def test_verify_without_a_report_is_unknown(cdc: Callable[..., Answer]) -> None:
 def test_init_says_how_airflow_finds_the_dags(cdc: Callable[..., Answer], registry: Path, tmp_path: Path) -> None:
     before = registry.read_text()
     facts = cdc("init", "-o", "json").data
-    bundle = facts["add to [dag_processor] dag_bundle_config_list"]
+    (line,) = facts["next"]
+    bundle = json.loads(shlex.split(line)[1].partition("=")[2])[-1]
     assert (Path(bundle["kwargs"]["path"]) / "cdc_recovery.py").exists()
     assert "left as it is" in facts["registry"]
     assert registry.read_text() == before
@@ -399,7 +445,28 @@ def test_explain_says_that_it_has_only_the_text(
     monkeypatch.setattr("sys.stdin", io.StringIO(f"INFO before\n{text}\nINFO after\n"))
     answer = cdc("explain", "-o", "json")
     assert (answer.status, answer.data["code"], answer.data["from_text_only"]) == (status, code, True)
-    assert answer.data["runbook"] == f"http://localhost:8080/cdc/runbook#{code.lower()}"
+    assert answer.data["runbook"] == ""  # no Airflow is known, so there is no such page
+
+
+def test_explain_helps_in_the_terminal_and_links_to_airflow_where_there_is_one(
+    cdc: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = "Could not find first log file name in binary log index file"
+    monkeypatch.setattr("sys.stdin", io.StringIO(line))
+    answer = cdc("explain", "-o", "json")
+    assert answer.data["do"].startswith("trigger cdc_recovery: it re-reads the tables")
+    assert answer.data["by_hand"].startswith('the page "My connector failed: first aid"')
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example")
+    monkeypatch.setattr("sys.stdin", io.StringIO(line))
+    assert cdc("explain", "-o", "json").data["runbook"] == "https://airflow.example/cdc/runbook#binlog_purged"
+
+
+def test_explain_says_that_a_text_is_not_recognised(
+    cdc: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("all is well"))
+    answer = cdc("explain")
+    assert (answer.status, "not recognised" in answer.out) == (3, True)
 
 
 SEEN = PipelineForecast(

@@ -9,9 +9,16 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.cli import repair as repairing
 from airflow_cdc.cli import trigger
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
 from tests.unit.conftest import Answer
+
+
+@pytest.fixture(autouse=True)
+def no_recovery_is_open(spec: Any) -> Any:
+    return spec(repairing, "refuse_while_open", None)
+
 
 KEYS = {"shop.orders": [{"action": "delete", "why": "ghosts", "key": ["a|b", 7]}]}
 
@@ -72,6 +79,16 @@ def test_a_run_that_left_no_report_failed(cdc: Callable[..., Answer], spec: Any)
     spec(trigger, "start", "r_1")
     spec(trigger, "wait", trigger.Ended("failed", {"compare": "failed"}))
     assert cdc("repair", "shop", "--wait").status == 1
+
+
+@pytest.mark.parametrize(("verdict", "status"), [(Verdict.MATCH, 1), (Verdict.MISMATCH, 1), (Verdict.INCONCLUSIVE, 3)])
+def test_a_run_that_failed_is_never_equal_whatever_its_report_says(
+    verdict: Verdict, status: int, cdc: Callable[..., Answer], spec: Any, registry: Path
+) -> None:
+    spec(trigger, "start", "r_1")
+    spec(trigger, "wait", trigger.Ended("failed", {"compare": "success", "publish": "failed"}))
+    stored(registry, verdict)
+    assert cdc("repair", "shop", "--wait").status == status
 
 
 def test_repair_refuses_a_table_of_another_pipeline(cdc: Callable[..., Answer], spec: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -10,11 +11,13 @@ import pytest
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.capture import TableDefinitions
+from airflow_cdc.core.errors import ConnectorError, DeadlineError, SchemaError, SourceError
 from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.core.table import Table
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
@@ -23,10 +26,13 @@ from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import offset_for, offset_in
-from tests.unit.builders import PIPELINE, WATERMARK
+from tests.unit.builders import PIPELINE, UUID, WATERMARK
+from tests.unit.tables import column
 
 AT_W = offset_in(offset_for(WATERMARK, 1795244529))
 THERE, GONE = Available(Availability.AVAILABLE, ""), Available(Availability.LOST, "1-80 were purged")
+ORDERS = Table("shop", "orders", (column("id", "int"),), ("id",))
+ALTERED = replace(ORDERS, columns=(*ORDERS.columns, column("note", "varchar(9)")))
 OPEN = OpenRecovery("r", watermark=WATERMARK, written_at="2026-11-21T10:00:00+00:00")
 
 
@@ -85,3 +91,56 @@ def test_a_task_that_failed_in_an_earlier_try_begins_at_the_watermark_again(
     resume(clients, monkeypatch, AT_W, THERE, THERE)
     assert stopped == ["at W"]
     clients.connector.resume.assert_called_once()
+
+
+@pytest.mark.parametrize(
+    ("state", "gtids", "again"), [("STOPPED", "1-100", True), ("STOPPED", None, False), ("RUNNING", "1-100", False)]
+)
+def test_a_stopped_connector_whose_offset_was_moved_since_begins_at_the_watermark_again(
+    clients: Any, monkeypatch: pytest.MonkeyPatch, state: str, gtids: str | None, again: bool
+) -> None:
+    """By hand, between reset_offset and resume_connector: what lies between would be left out for ever."""
+    clients.control.recovery.return_value = replace(OPEN, written=AT_W.raw)
+    clients.connector.state.return_value = ConnectorState(state, ())
+    stored = dict(AT_W.raw) if gtids is None else {**AT_W.raw, "gtids": f"{UUID}:{gtids}"}
+    monkeypatch.setattr(connector, "stored_value", lambda _run: stored)
+    stopped: list[str] = []
+    monkeypatch.setattr(connector, "_stop_at_w", lambda *_: stopped.append("at W"))
+    resume(clients, monkeypatch, AT_W, THERE, THERE)
+    assert bool(stopped) is again
+
+
+def rebuilding(monkeypatch: pytest.MonkeyPatch, clients: Any, *seen: Any, at_w: Any, newest: int = 2) -> None:
+    """Wait for a history that is rebuilt by now, while the source's definition is `seen`, one after the other."""
+    clients.control.recovery.return_value = replace(
+        OPEN, definitions={at_w.full_name: at_w.fingerprint} if at_w else {}
+    )
+    answers = iter(seen)
+    last = seen[-1]
+    monkeypatch.setattr(connector, "defined", lambda *_: {last.full_name: next(answers, last)})
+    known: Any = create_autospec(TableDefinitions, instance=True)
+    known.newest_ms, known.size = newest, 3
+    known.differences.side_effect = lambda tables: {} if tables[last.full_name] == last else {last.full_name: ("x",)}
+    monkeypatch.setattr(connector, "history", lambda _run: known)
+    monkeypatch.setattr(connector, "not_failed", lambda *_: None)
+    run = Run(replace(PIPELINE, policy=replace(PIPELINE.policy, standstill=1)), clients, "r", "/reports")
+    connector.history_rebuilt(run, 1, [last.full_name])
+
+
+def test_inv_11_an_alter_while_the_history_is_rebuilt_ends_the_wait_at_once(
+    clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for the hold, which lets go for Debezium's read lock: the wait stood still for ten minutes, and said nothing."""
+    with pytest.raises(SchemaError) as caught:
+        rebuilding(monkeypatch, clients, ALTERED, at_w=ORDERS)
+    assert "shop.orders changed while the connector's schema history was rebuilt" in str(caught.value)
+    assert "Clear the task stop_connector and all after it, or run: airflow cdc recover shop" in caught.value.todo
+
+
+def test_the_source_is_asked_each_time_whether_the_history_agrees(
+    clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a W, as after a detour: the connector's definitions are newer than those read before the wait."""
+    rebuilding(monkeypatch, clients, ORDERS, ALTERED, at_w=None)
+    with pytest.raises(DeadlineError):
+        rebuilding(monkeypatch, clients, ORDERS, at_w=ORDERS, newest=1)

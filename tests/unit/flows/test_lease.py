@@ -54,8 +54,9 @@ def test_a_command_asks_airflows_database(airflow_db: Path) -> None:
     assert answers == {"goes-on": True, "waits": True, "ended": False, "was deleted": False}
 
 
-def test_who_is_no_run_of_a_dag_ended_when_its_lease_ran_out() -> None:
+def test_inv_37_whoever_cannot_ask_airflow_takes_only_leases_that_no_run_of_a_dag_holds() -> None:
     assert ended_by(lambda *_: True)(Lease("apply", LEASE.expires_at))
-    assert ended_by(None)(LEASE)
+    assert ended_by(None)(Lease("apply", LEASE.expires_at))
+    assert not ended_by(None)(LEASE)
     assert not ended_by(lambda *_: True)(LEASE)
     assert ended_by(lambda *_: False)(LEASE)

@@ -136,7 +136,7 @@ def test_an_offset_that_somebody_else_changed_is_left_alone(world: World) -> Non
 
 
 def test_nothing_is_moved_while_a_recovery_is_open(world: World) -> None:
-    world.clients.control.facts.return_value = ControlFacts(3, OpenFacts("r"))
+    world.clients.control.acquire.side_effect = lambda *_, admit, **__: admit(OpenFacts("r"))
     with pytest.raises(UsageError, match="a recovery is open"):
         move.move(world.run, LATER, who=WHO, shown=None)
     assert world.state == "RUNNING"

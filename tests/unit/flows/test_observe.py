@@ -6,11 +6,14 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
+from threading import Event
 from typing import Any, cast
 from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.control import Control
@@ -26,12 +29,16 @@ from airflow_cdc.core.observation import (
     SourceFacts,
     Unknown,
 )
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.flows import decide, doctor, hold, observe
+from airflow_cdc.flows.carried import unnoticed_truncates
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.parts import Parts
+from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.reports.stored import CHECK, REPAIR, RunSummary
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.detour import standing_faults
@@ -81,6 +88,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     )
     c = cast("Any", made)
     c.source.facts.return_value = c.source.facts_for.return_value = SOURCE
+    c.transport.newest.return_value = {}
     c.source.connect.return_value = create_autospec(closing, instance=True)
     c.source.connect.return_value.close = lambda: None
     c.connector.facts.return_value = connector_with(CONNECTOR, config=CONFIG)
@@ -101,6 +109,83 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def run(clients: Any) -> Run:
     return Run(PIPELINE, clients, "r1", "/reports")
+
+
+def test_a_table_that_a_comparison_found_to_differ_is_diagnosed_until_one_proves_it_equal(
+    run: Run, tmp_path: Path
+) -> None:
+    """The command, the watch and its alert say what the page shows."""
+    looked, store = replace(run, report_dir=str(tmp_path)), ReportStore(str(tmp_path))
+    check = RunSummary(
+        "night", "night", CHECK, "SINK_DIFFERS", "none", Verdict.MISMATCH, "2026-11-23T01:00:00+00:00", 1.0
+    )
+    store.keep_run(run.pipeline.name, replace(check, differs=("shop.orders", "shop.no_longer_ours")))
+    found = diagnose(observe.observe(looked))
+    assert (found.code, found.exit_status) == ("SINK_DIFFERS", 1)
+    assert "shop.orders" in str(found.evidence)
+    assert "no_longer_ours" not in str(found.evidence)
+    assert severity_of(found.code, found.strategies) is Severity.CRITICAL
+    repaired = replace(check, run_id="repair", kind=REPAIR, verdict=Verdict.MATCH, ended_at="2026-11-23T02:00:00+00:00")
+    store.keep_run(run.pipeline.name, repaired, frozenset({"shop.orders", "shop.no_longer_ours"}))
+    assert diagnose(observe.observe(looked)).code == "HEALTHY"
+
+
+def test_inv_35_a_table_that_apply_would_refuse_is_refused_before_it_is_recovered(run: Run, clients: Any) -> None:
+    """A MyISAM table has no number of InnoDB's: its TRUNCATE would go unnoticed, and main could never become the MATCH."""
+    clients.source.table_ids.return_value = {"shop.orders": "ids:7"}
+    assert unnoticed_truncates(run, ["shop.orders"]) == {}
+    refused = unnoticed_truncates(run, ["shop.orders", "shop.customers"])
+    assert list(refused) == ["shop.customers"]
+    assert "skipped.operations=none" in refused["shop.customers"].todo
+    clients.connector.raw_config.return_value = {**CONFIG, "skipped.operations": "none"}
+    assert unnoticed_truncates(run, ["shop.customers"]) == {}
+
+
+ODD = [
+    KeyError("assignments"),
+    ValueError("month must be in 1..12"),
+    RecursionError("1,100 brackets"),
+    ZeroDivisionError(),
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize(
+    ("part", "method"),
+    [
+        ("source", "source.facts_for"),
+        ("connector", "connector.facts"),
+        ("transport", "transport.topic_states"),
+        ("sink", "sink.facts"),
+        ("control", "control.facts"),
+        ("schema", "source.definitions_and_defaults"),
+    ],
+)
+def test_inv_44_an_odd_answer_of_one_system_makes_that_part_unknown_and_says_where(
+    run: Run, clients: Any, part: str, method: str, odd: Exception
+) -> None:
+    client, name = method.split(".")
+    getattr(getattr(clients, client), name).side_effect = odd
+    seen = observe.observe(run, within=20.0)
+    assert f"unexpected {type(odd).__name__}" in seen.unknowns[part]
+    assert ".py:" in seen.unknowns[part]
+    assert diagnose(seen).code == "UNKNOWN"
+
+
+def test_a_connector_that_answers_oddly_while_it_is_watched_is_unknown(run: Run, clients: Any) -> None:
+    clients.transport.end_offsets.side_effect = IndexError("partitions")
+    clients.connector.committed_offset.return_value = None
+    facts = connector_with(CONNECTOR, config=CONFIG)
+    watched = observe._watched(run, replace(HEALTHY, connector=facts), 5.0)
+    assert "unexpected IndexError: partitions" in watched.unknowns["connector"]
+
+
+def test_doctor_reports_a_part_with_an_odd_answer_and_continues_with_the_others(run: Run, clients: Any) -> None:
+    clients.connector.facts.side_effect = KeyError("tasks")
+    states = {check.name: check for check in doctor.doctor_pipeline(run)}
+    assert states["connector"].state == "unknown"
+    assert "unexpected KeyError: 'tasks'" in states["connector"].found
+    assert "control" in states
 
 
 def test_a_healthy_pipeline_is_seen_as_it_is(run: Run) -> None:
@@ -225,6 +310,7 @@ def test_doctor_warns_of_adjusted_years_where_there_are_dates(
 ) -> None:
     clients.connector.raw_config.return_value = {**CONFIG, "enable.time.adjuster": value}
     monkeypatch.setattr(doctor, "captured", lambda _run: DEFINITIONS)
+    monkeypatch.setattr(doctor, "defined", lambda _run: DEFINITIONS)
     checks = [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
     assert [check.state for check in checks] == [state]
     assert "shop.orders.day" in checks[0].found
@@ -233,6 +319,7 @@ def test_doctor_warns_of_adjusted_years_where_there_are_dates(
 def test_doctor_says_nothing_of_years_where_there_are_none(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = {"shop.orders": Table("shop", "orders", (column("id", "int"),), ())}
     monkeypatch.setattr(doctor, "captured", lambda _run: plain)
+    monkeypatch.setattr(doctor, "defined", lambda _run: plain)
     assert not [check for check in doctor.doctor_pipeline(run) if check.name == "years below 100"]
 
 
@@ -299,15 +386,21 @@ HELD = HoldState("shop:by hand", HoldStatus.HELD, blocks_purge=True)
 ENDED = replace(HELD, status=HoldStatus.RELEASED, reason="the limit is reached")
 
 
-@pytest.mark.parametrize(("last", "state"), [(ENDED, ENDED), (KeyboardInterrupt, HELD)])
+@pytest.mark.parametrize(("let_go", "state"), [(False, ENDED), (True, HELD)])
 def test_the_log_is_held_until_it_ends_or_is_let_go(
-    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch, last: Any, state: HoldState
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch, let_go: bool, state: HoldState
 ) -> None:
-    monkeypatch.setattr(hold, "pause", lambda _s: None)
-    holding = Holding(HELD, HELD, last)
+    monkeypatch.setattr(hold, "TICK_SECONDS", 0.0)
+    holding, over = Holding(HELD, HELD, ENDED), Event()
     clients.source.hold.return_value = holding
     said: list[str] = []
-    assert hold.hold_by_hand(run, 60.0, said.append) == state
+
+    def say(line: str) -> None:
+        said.append(line)
+        if let_go:
+            over.set()
+
+    assert hold.hold_by_hand(run, 60.0, say, over) == state
     assert holding.released
     assert said[0] == "the log is held for at most 60 s; Ctrl-C releases it"
 
@@ -316,7 +409,7 @@ def test_a_server_that_purges_in_spite_of_the_lock_is_not_held(run: Run, clients
     holding = Holding()
     holding.first = replace(HELD, blocks_purge=False)
     clients.source.hold.return_value = holding
-    seen = hold.hold_by_hand(run, 60.0, lambda _line: None)
+    seen = hold.hold_by_hand(run, 60.0, lambda _line: None, Event())
     assert (seen.status, seen.reason) == (HoldStatus.RELEASED, "this server purges its log despite the lock")
     assert holding.released
 

@@ -58,7 +58,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     made.connector.codec = MySqlCodec()
     made.connector.raw_config.return_value = {"topic.prefix": "shop", "connector.class": MYSQL}
     made.connector.committed_offset.return_value = at(f"{UUID}:1-70")
-    monkeypatch.setattr(offset, "captured", lambda *_: {"shop.orders": TABLE})
+    monkeypatch.setattr(offset, "defined", lambda *_: {"shop.orders": TABLE})
     monkeypatch.setattr(offset, "present", lambda _run, tables: dict.fromkeys(tables, TABLE))
     # the source lets a connector read on from any place
     monkeypatch.setattr(move_offset, "_as_if", lambda *_: None)

@@ -34,6 +34,7 @@ from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import watch as operator
 from airflow_cdc.operators.watch import WatchPipelineOperator
 from airflow_cdc.parts import Parts
+from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -249,6 +250,27 @@ def test_the_newer_copy_of_the_log_counts(run: Run, ledger: dict[str, Any], monk
     assert not watch.look(run, stale, at(9)).due
 
 
+def test_facts_that_the_diagnosis_cannot_handle_are_unknown_and_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = replace(run, pipeline=replace(PIPELINE, policy=Policy(alert=AlertPolicy(unknown_for=0))))
+    shows(monkeypatch, replace(LOST, source=replace(PURGED, gtid_purged="not a set")))  # type: ignore[arg-type]
+    facts = watch.tell(never, at=at(0))
+    assert alerts(facts) == [("firing", "shop:UNKNOWN:3")]
+    assert "unexpected" in str(facts["diagnosis"]["evidence"])
+    assert not facts["recover"]
+
+
+def test_a_control_table_with_an_odd_log_or_folder_stops_no_look(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    control: Any = run.clients.control
+    control.ledger_get.side_effect = control.ledger_set.side_effect = RecursionError("1,100 brackets")
+
+    def silence(*_: object) -> None:
+        raise KeyError("acknowledged")
+
+    monkeypatch.setattr(ReportStore, "silence", silence)
+    shows(monkeypatch, LOST)
+    assert alerts(watch.tell(run, at=at(0))) == [("firing", "shop:GTID_PURGED:3")]
+
+
 # ---- the trigger --------------------------------------------------------------------------------
 
 
@@ -434,6 +456,25 @@ def test_all_who_are_named_are_told_and_one_who_cannot_be_reached_holds_nothing_
     for word in ("shop: GTID_PURGED since", "Transactions that", "cdc_recovery is triggered as watch__shop__gtid_purged_e3",
                  "/cdc/runbook#gtid_purged", "[shop:GTID_PURGED:3]"):  # fmt: skip
         assert word in posted[0]
+
+
+@pytest.mark.parametrize(("attempt", "messages"), [(1, 0), (2, 1), (3, 0), (21, 1)])
+def test_inv_44_a_watch_that_breaks_is_told_at_its_second_attempt_and_its_last(
+    watching: Any, posted: list[str], attempt: int, messages: int
+) -> None:
+    watching.retries = 20
+    context = context_of(watching)
+    context["ti"].try_number, context["exception"] = attempt, KeyError("rows of x")
+    for callback in {*watching.on_retry_callback, *watching.on_failure_callback}:
+        callback(context)
+    assert len(posted) == messages
+    assert all("shop: nobody watches it now" in text and "KeyError: 'rows of x'" in text for text in posted)
+
+
+def test_callbacks_of_a_dags_author_are_kept(registry: Any) -> None:
+    theirs = [lambda _context: None]
+    watch_of = WatchPipelineOperator(task_id="watch", pipeline="shop", on_failure_callback=theirs[0])
+    assert list(watch_of.on_failure_callback) == [*theirs, operator.tell_broken_watch]
 
 
 def test_they_are_told_when_it_is_over_and_other_dags_too(

@@ -15,6 +15,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
+from markdown_it import MarkdownIt
 
 from airflow_cdc.config import settings
 from airflow_cdc.core.errors import UnknownStateError
@@ -262,3 +263,16 @@ def test_who_approved_is_kept_for_the_report(asking: Any) -> None:
     _, ledger, _, answer = asking(before, {**before, "taken_at": "later"})
     answer()
     assert ledger.kept["approved"] == "by ann"
+
+
+def test_texts_of_other_systems_are_no_markup_in_the_question() -> None:
+    """A trace or a table's name must not become a link, an image, a heading or HTML beside the buttons."""
+    hostile = "[approve](https://evil.example) <img src=x> **urgent** `x` ```\n# Heading\n\x1b[31m\u202egnp"
+    decision = decided()
+    decision["diagnosis"] = {**decision["diagnosis"], "description": hostile, "evidence": {hostile: hostile}}
+    decision["plan"] = {**decision["plan"], "reason": hostile}
+    html = MarkdownIt("commonmark", {"html": True}).render(approval.describe(decision))
+    assert "evil.example" in html
+    for markup in ('href="https://evil', "<img", "<strong>urgent", "<h1>Heading", "\x1b", "\u202e"):
+        assert markup not in html
+    assert "\\u001b[31m" in html

@@ -140,6 +140,18 @@ def test_no_driver_is_started_for_nothing(waiting: dict[str, Any], said: str, su
     assert submitted.command == []
 
 
+def test_inv_37_a_lease_that_a_dead_run_left_is_freed_before_a_driver_that_needs_it_and_cannot_ask_airflow(
+    submitted: Submitted, step: Any
+) -> None:
+    step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "dead_letters": 0})
+    spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
+    for app in ("repair", "backfill"):
+        spark.CdcSparkOperator(task_id="t", app=app, pipeline="shop").execute(context())
+    assert submitted.freed == [context()["run_id"]] * 3
+    spark.CdcSparkOperator(task_id="t", app="verify", pipeline="shop").execute(context())
+    assert len(submitted.freed) == 3, "a recovery's own drivers have its lease"
+
+
 @pytest.fixture
 def continuous(monkeypatch: pytest.MonkeyPatch) -> None:
     """The registry's pipeline applies continuously, in runs of 20 s; nobody sleeps."""

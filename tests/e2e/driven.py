@@ -1,0 +1,190 @@
+"""A stock Airflow with a pipeline, driven as a user does: by `airflow cdc …`, pipelines.yaml and connections."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+from pyiceberg.catalog import load_catalog
+
+from stack import cluster, connections, fetch
+from stack.airflow import AirflowSettings
+from stack.airflow_client import AirflowClient
+from stack.cluster import Stack
+from stack.connect import ConnectWorker
+from stack.mysql import MySqlServer
+from stack.shop import connectors
+from tests.e2e.stock import stock_settings
+
+PIPELINE = "odd"
+LAKE = "lake"
+# Debezium replaces what a topic's name can't hold, so tables that would share a topic are in databases of their own.
+TABLES: tuple[tuple[str, str], ...] = (
+    ("odd", "Größe"),
+    ("odd", "订单表单"),
+    ("odd", "a"),
+    ("odd", "a#b"),
+    ("odd2", "a b"),
+    ("odd3", "a/b"),
+    ("odd", "a%2Fb"),
+    ("odd4", 'a"b'),
+    ("odd", "☃"),
+    ("odd", "x" * 64),
+)
+ROWS = ((1, "one"), (2, "zwei ß"), (3, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def data(self) -> Any:
+        """Its output, which was asked for as JSON."""
+        return json.loads(self.out)
+
+    def __str__(self) -> str:
+        return f"exit status {self.status}\n{self.out[-4000:]}\n{self.err[-4000:]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """The running world. Everything that the product does in it begins with a command."""
+
+    stack: Stack
+
+    @property
+    def mysql(self) -> MySqlServer:
+        return self.stack.mysql["mysql"]
+
+    @property
+    def worker(self) -> ConnectWorker:
+        worker = self.stack.connect
+        assert worker is not None
+        return worker
+
+    @property
+    def client(self) -> AirflowClient:
+        """Airflow's REST API: to look at a run, never to do something."""
+        assert self.stack.airflow is not None
+        return self.stack.airflow.client()
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        """Start `airflow cdc …`."""
+        server = self.stack.airflow
+        assert server is not None
+        argv = [sys.executable, "-m", "airflow", "cdc", *words]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(argv, env=server.environment, cwd=server.home, stdout=pipe, stderr=pipe, text=True)
+
+    def cdc(self, *words: str, timeout: float = 600.0) -> Answer:
+        """Run `airflow cdc …` to its end."""
+        with self.begin(*words) as process:
+            out, err = process.communicate(timeout=timeout)
+        return Answer(process.returncode, out, err)
+
+    def rows(self, schema: str, table: str) -> set[tuple[Any, ...]]:
+        """The table's rows at the source, by PyMySQL alone."""
+        named = f"`{schema}`.`{table}`"
+        return set(self.mysql.execute(f"SELECT id, v FROM {named}"))
+
+    def mirrored(self) -> dict[str, set[tuple[Any, ...]]]:
+        """Table of the sink → the rows that readers see, by PyIceberg alone."""
+        catalog = load_catalog(LAKE, **lake_of(self.stack.folder))
+        names = [name for _, name in catalog.list_tables(PIPELINE)]
+        return {name: _pairs(catalog.load_table((PIPELINE, name)).scan().to_arrow()) for name in names}
+
+
+def _pairs(rows: pa.Table) -> set[tuple[Any, ...]]:
+    return {(row["id"], row["v"]) for row in rows.to_pylist()}
+
+
+def lake_of(folder: Path) -> dict[str, str]:
+    """PyIceberg's properties of the catalog: SQLite and a folder."""
+    home = folder / "lake"
+    home.mkdir(parents=True, exist_ok=True)
+    return {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}/warehouse"}
+
+
+def start(folder: Path, tables: Sequence[tuple[str, str]] = TABLES, *, keep: bool = False) -> Driven:
+    """Servers, tables with ROWS, a connector and a stock Airflow that knows the pipeline; nothing is copied yet."""
+
+    def settings(stack: Stack) -> AirflowSettings:
+        server, kafka, connect = stack.mysql["mysql"], stack.kafka, stack.connect
+        assert kafka is not None
+        assert connect is not None
+        made = {
+            "odd_mysql": connections.to_mysql(server),
+            "odd_connect": connections.to_connect(connect.url),
+            "odd_kafka": connections.to_kafka(kafka.bootstrap),
+            LAKE: connections.to_lake(lake_of(stack.folder)),
+            "spark_default": connections.to_spark("local[2]"),
+        }
+        declare(stack.folder / "airflow", tables)
+        env = {**stock_settings(fetch.set_jars("spark")), **connections.variables(made)}
+        return AirflowSettings(Path("dags"), env, stock=True)
+
+    def fill(stack: Stack) -> None:
+        for schema in dict.fromkeys(schema for schema, _ in tables):
+            stack.mysql["mysql"].execute(f"CREATE DATABASE {schema}")
+        for schema, table in tables:
+            create_table(stack.mysql["mysql"], schema, table)
+
+    driven = Driven(cluster.start(folder, keep=keep, airflow_settings=settings, meanwhile=fill))
+    try:
+        capture(driven, sorted({schema for schema, _ in tables}))
+    except BaseException:
+        driven.stack.down()
+        raise
+    return driven
+
+
+def create_table(server: MySqlServer, schema: str, table: str) -> None:
+    """One table with ROWS."""
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE `{schema}`.`{table.replace('%', '%%')}` (id INT PRIMARY KEY, v VARCHAR(40))" % ())
+        cursor.executemany(f"INSERT INTO `{schema}`.`{table.replace('%', '%%')}` VALUES (%s, %s)", ROWS)
+
+
+def capture(driven: Driven, schemas: Sequence[str]) -> None:
+    """A connector that has read these databases' definitions and no row."""
+    kafka = driven.stack.kafka
+    assert kafka is not None
+    config = connectors.config("shop", driven.mysql, kafka.bootstrap)
+    config |= {"database.include.list": ",".join(schemas), "topic.prefix": PIPELINE, "snapshot.mode": "no_data"}
+    config["schema.history.internal.kafka.topic"] = f"{PIPELINE}.schema-history"
+    del config["table.include.list"]
+    connectors.create(driven.worker, PIPELINE, config)
+
+
+def declare(home: Path, tables: Sequence[tuple[str, str]]) -> None:
+    """pipelines.yaml and the DAG files, where a stock Airflow looks for them."""
+    from airflow_cdc.cli.init import STUBS
+
+    pipeline = {
+        "source": {
+            "kind": "mysql",
+            "conn_id": "odd_mysql",
+            "tables": [f"{schema}.{table}" for schema, table in tables],
+        },
+        "connector": {"kind": "debezium", "conn_id": "odd_connect", "name": PIPELINE},
+        "transport": {"kind": "kafka", "conn_id": "odd_kafka"},
+        "sink": {"kind": "iceberg", "catalog": LAKE, "namespace": PIPELINE, "writer": "cdc_apply"},
+        "spark": {"conn_id": "spark_default"},
+        "policy": {"approval": "never", "max_deletes": "100%"},
+    }
+    (home / "dags").mkdir(parents=True, exist_ok=True)
+    (home / "pipelines.yaml").write_text(yaml.safe_dump({"pipelines": {PIPELINE: pipeline}}, allow_unicode=True))
+    for name, text in STUBS.items():
+        (home / "dags" / name).write_text(text)
