@@ -1,4 +1,4 @@
-"""Errors of ours as Airflow's: retried only where the next try could meet another state.
+"""Errors of ours as Airflow's: retried only where the next try could meet another state, and left where commands read them.
 
 Each error keeps its class, so that `except SourceError` still catches it, and is an AirflowException besides; one that a
 retry cannot change is an AirflowFailException, which Airflow does not retry whatever the task's `retries`.
@@ -6,6 +6,7 @@ retry cannot change is an AirflowFailException, which Airflow does not retry wha
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any, Final, TypeVar, cast
@@ -23,6 +24,11 @@ from airflow_cdc.core.errors import (
     UnreportedChangeError,
     UsageError,
 )
+from airflow_cdc.core.secrets import mask_text
+from airflow_cdc.core.text import shorten
+from airflow_cdc.names import REASON
+
+log = logging.getLogger("airflow_cdc.operators")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +45,8 @@ HOPELESS: Final = (
 # … but here the connector may only have to read on
 PASSING: Final = (UnreportedChangeError,)
 ENTRIES: Final = ("execute", "execute_complete", "told")
+# characters of a reason that are left; the whole is in the task's log
+MOST: Final = 2000
 
 
 def airflow_error(error: CdcError) -> CdcError:
@@ -71,12 +79,33 @@ def _plain(ours: type[CdcError], error: CdcError) -> CdcError:
 def _translated(method: F) -> F:
     @wraps(method)
     def run(*args: Any, **kwargs: Any) -> Any:
+        context = kwargs.get("context") or (args[1] if len(args) > 1 else None)
         try:
             return method(*args, **kwargs)
         except CdcError as error:
+            leave(context, str(error))
             raise airflow_error(error) from error.__cause__
+        except Exception as error:
+            leave(context, text_of(error))
+            raise
 
     return cast("F", run)
+
+
+def text_of(error: Exception) -> str:
+    """An error that isn't ours, as a line: Airflow's own say what happened, others also need their name."""
+    return str(error) if isinstance(error, AirflowException) else f"{type(error).__name__}: {error}"
+
+
+def leave(context: Any, reason: str) -> None:
+    """Leave the reason why a task fails or skips itself. Without it a command that waits could only name the task."""
+    push = getattr((context or {}).get("ti"), "xcom_push", None)
+    if push is None or not reason:
+        return
+    try:
+        push(key=REASON, value=shorten(" ".join(mask_text(reason).split()), MOST))
+    except Exception as error:  # the task's own error matters, and Airflow may be what failed
+        log.warning("the reason was not left for commands: %s", error)
 
 
 class FailFast:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.error_texts import KnownText
     from airflow_cdc.core.problem import Problem, Rules
     from airflow_cdc.core.spark_jars import Need
+    from airflow_cdc.decisions.diagnosis.pasted import Voice
 
 K = TypeVar("K", bound=Named)
 
@@ -164,6 +165,12 @@ def all_texts() -> tuple[KnownText, ...]:
     kinds = (kind for wing in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for kind in wing.values())
     rules = (kind.rules.load() for kind in kinds if kind.rules is not None)
     return tuple(dict.fromkeys(text for known in rules for text in known.texts))
+
+
+def voices() -> tuple[Voice, ...]:
+    """How the logs of every known connector read, for a text of unknown origin."""
+    lazy = dict.fromkeys(kind.voice for kind in CONNECTORS.values() if kind.voice is not None)
+    return tuple(voice.load() for voice in lazy)
 
 
 def read_position(value: JsonObject) -> Position:

@@ -24,6 +24,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.airflow_version import stats
+from airflow_cdc.names import uri_part
 
 if TYPE_CHECKING:
     from airflow_cdc.core.report import RecoveryReport
@@ -67,7 +68,9 @@ def of_report(report: RecoveryReport) -> None:
     for table in report.tables:
         if table.verified_through:
             through = datetime.fromisoformat(table.verified_through).timestamp()
-            stats().gauge("cdc.verified_through", through, tags={"pipeline": report.pipeline, "table": table.table})
+            stats().gauge(
+                "cdc.verified_through", through, tags={"pipeline": report.pipeline, "table": uri_part(table.table)}
+            )
 
 
 _COUNTS: tuple[Callable[[Any], int], ...] = (lambda table: table.source_rows, lambda table: table.unequal_rows)

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.alerting.circuit import Circuits, guard
-from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint
+from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint, secrets_in
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.ports import Connector, ControlStore, Sink, Source, Transport
+from airflow_cdc.core.secrets import remember
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Endpoints:
     sink: DataEndpoint
     replicas: Mapping[str, DataEndpoint] = field(default_factory=dict)
     control: Endpoint | None = None
+
+    def __post_init__(self) -> None:
+        for endpoint in (*(getattr(self, part) for part in _WINGS), *self.replicas.values(), self.control):
+            remember(secrets_in(endpoint))
 
     def limited(self, limits: CallLimits) -> Endpoints:
         """A copy with these limits on each call."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
+import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 APPS = ("recover", "verify", "apply_changes", "nightly", "repair", "backfill", "maintain", "publish", "reset_offset")
 RESULT_NAME = "result.json"
@@ -46,7 +48,18 @@ def main(argv: list[str]) -> int:
     return status
 
 
+def leave(status: int) -> NoReturn:
+    """End the process now that its result is written and its session stopped.
+
+    An ordinary end takes all modules apart first: 1.6 seconds of processor time after a verification, for nobody.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
     # a script's own folder comes first on the path, where our module names would hide other packages' modules
     sys.path[0] = str(Path(__file__).resolve().parents[1])
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

@@ -18,6 +18,7 @@ class Severity(StrEnum):
 _ONLY_WARNS = ("none",)  # the strategies of a problem that needs a changed setting, not a recovery
 _CODES: Mapping[str, Severity] = {
     "HEALTHY": Severity.INFO,
+    "SINK_DIFFERS": Severity.CRITICAL,  # although no recovery is offered: a repair is enough
     "NEW_PIPELINE": Severity.WARNING,
     "UNKNOWN": Severity.WARNING,
     "RECOVERY_OPEN": Severity.WARNING,

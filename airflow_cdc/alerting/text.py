@@ -40,6 +40,7 @@ class Situation:
     refused: bool
     reason: str
     recover: bool
+    others: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, alert: Mapping[str, Any], facts: Mapping[str, Any]) -> Situation:
@@ -58,6 +59,7 @@ class Situation:
             diagnosis=diagnosis["code"],
             description=diagnosis["description"],
             evidence=diagnosis["evidence"],
+            others=tuple(other["code"] for other in diagnosis.get("others", ())),
             strategy=plan["strategy"],
             refused=bool(plan["refused"]),
             reason=plan["reason"],
@@ -90,6 +92,7 @@ def _firing(now: Situation, runbook: str) -> tuple[str, ...]:
         now.description,
         now.unread if now.code == UNKNOWN else "",
         f"The stored position may be purged in {left}." if left else "",
+        f"Also: {', '.join(dict.fromkeys(now.others))}." if now.others else "",
         f"What follows: {_follows(now)}",
         f"See {runbook}.",
         f"This is notification {now.notification}." if still else "",

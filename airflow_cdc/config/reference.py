@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from airflow_cdc.config.settings import OPTIONS, SECTION, Option
-from airflow_cdc.core.duration import span
+from airflow_cdc.core.duration import written
 from airflow_cdc.core.pipeline import UNUSED, Pipeline
 from airflow_cdc.core.settings import DURATION, Declared, declared, plain_value
 from airflow_cdc.kinds import WINGS, Kinds
@@ -106,7 +106,7 @@ def _type(one: Declared) -> str:
 def _default(one: Declared) -> str:
     value: Any = plain_value(one.default, one.key.form)
     if one.key.form is DURATION:
-        return f"`{span(value).replace(' ', '')}`"
+        return f"`{written(value)}`"
     if value in ("", [], 0, None) and value is not False:
         return "none"
     return f"`{value if isinstance(value, str) else json.dumps(value)}`"

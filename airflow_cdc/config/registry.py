@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -22,31 +23,73 @@ def load_registry(path: str | Path, *, connection_exists: Callable[[str], bool] 
     for the first error, naming file, pipeline, key, and what to write instead.
     """
     where = str(path)
-    declared = _declared(_read(Path(path), where), where)
-    pipelines = {name: _pipeline(name, raw, where) for name, raw in declared.items()}
-    _check_combinations(pipelines, where)
+    pipelines = parse_registry(_read(Path(path), where), where)
     if connection_exists is not None:
         _check_connections(pipelines, where, connection_exists)
     return pipelines
 
 
-def load_unchanged(path: Path) -> dict[str, Pipeline]:
-    """As `load_registry`, parsed again only when the file has changed; no pipelines if there is no file."""
+def parse_registry(text: str, where: str) -> dict[str, Pipeline]:
+    """The pipelines of a registry's text; see `load_registry`."""
+    declared = read_each(text, where)
+    for error in declared.errors.values():
+        raise error
+    return dict(declared)
+
+
+class Declared(dict[str, Pipeline]):
+    """The pipelines of a registry that are declared well, by name, and the `errors` of the others, by theirs.
+
+    One wrong key in one pipeline must not stop the watch and the applies of two hundred others.
+    """
+
+    def __init__(
+        self, pipelines: Mapping[str, Pipeline], errors: Mapping[str, ConfigError] = MappingProxyType({})
+    ) -> None:
+        super().__init__(pipelines)
+        self.errors = dict(errors)
+
+
+def read_each(text: str, where: str) -> Declared:
+    """Each pipeline of a registry's text, or its error. Raises ConfigError for a text in which none can be found."""
+    pipelines, errors = dict[str, Pipeline](), dict[str, ConfigError]()
+    for name, raw in _declared(_document(text, where), where).items():
+        try:
+            pipelines[name] = _pipeline(name, raw, where, text)
+        except ConfigError as error:
+            errors[name] = error
+    clashes = dict(_clashes(pipelines, where))
+    good = {name: pipeline for name, pipeline in pipelines.items() if name not in clashes}
+    return Declared(good, errors | clashes)
+
+
+def load_unchanged(path: Path) -> Declared:
+    """Each pipeline or its error, parsed again only when the file has changed; no pipelines if there is no file.
+
+    Raises ConfigError for a file in which none can be found.
+    """
     if not path.exists():
-        return {}
+        return Declared({})
     stat = path.stat()
-    return dict(_loaded(str(path), stat.st_mtime_ns, stat.st_size))
+    return _loaded(str(path), stat.st_mtime_ns, stat.st_size)
 
 
 @lru_cache(maxsize=2)
-def _loaded(path: str, _mtime: int, _size: int) -> dict[str, Pipeline]:
-    return load_registry(path)
+def _loaded(path: str, _mtime: int, _size: int) -> Declared:
+    return read_each(_read(Path(path), path), path)
+
+
+def find_declared(path: Path, name: str) -> Pipeline:
+    """The pipeline of that name, whatever is wrong with others. Raises ConfigError or UsageError."""
+    return get_pipeline(read_each(_read(path, str(path)), str(path)), name, where=str(path))
 
 
 def get_pipeline(pipelines: Mapping[str, Pipeline], name: str, *, where: str = "") -> Pipeline:
-    """The pipeline called `name`. Raises UsageError naming the most similar one, or all."""
+    """The pipeline called `name`. Raises its own ConfigError, or UsageError naming the most similar one, or all."""
     if name in pipelines:
         return pipelines[name]
+    if isinstance(pipelines, Declared) and name in pipelines.errors:
+        raise pipelines.errors[name]
     raise UsageError(f"there is no pipeline {name!r}", where=where, todo=nearest(name, pipelines))
 
 
@@ -56,6 +99,13 @@ _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 class _UniqueKeys(_Loader):  # type: ignore[misc, valid-type]
     """Rejects duplicate keys: YAML silently keeps the last of them, which here would drop a pipeline."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError, AttributeError) as error:  # 2026-02-30; 5,000 digits; !!int x
+            said = f"{str(node.value)[:60]!r} is no value of its type: {error}"
+            raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys: set[Hashable] = set()
@@ -72,10 +122,9 @@ class _UniqueKeys(_Loader):  # type: ignore[misc, valid-type]
         return mapping
 
 
-def _read(path: Path, where: str) -> object:
+def _read(path: Path, where: str) -> str:
     try:
-        with path.open(encoding="utf-8") as file:
-            return yaml.load(file, Loader=_UniqueKeys)  # noqa: S506 - derived from SafeLoader
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(
             "the registry does not exist", where=where, todo="Create it, or set `[cdc] registry` to its path."
@@ -86,8 +135,17 @@ def _read(path: Path, where: str) -> object:
             where=where,
             todo="Save it as UTF-8 text that Airflow's user may read.",
         ) from None
+
+
+def _document(text: str, where: str) -> object:
+    try:
+        return yaml.load(text, Loader=_UniqueKeys)  # noqa: S506 - derived from SafeLoader
     except yaml.MarkedYAMLError as error:
         raise _not_yaml(error, where) from None
+    except RecursionError:
+        raise ConfigError(
+            "the registry is nested too deeply", where=where, todo="Write it like the template."
+        ) from None
     except yaml.YAMLError:
         raise ConfigError("the registry is not YAML", where=where, todo="Save it as UTF-8 text.") from None
 
@@ -110,7 +168,21 @@ def _declared(document: object, where: str) -> dict[str, object]:
     return {str(name): raw for name, raw in document["pipelines"].items()}
 
 
-def _pipeline(name: str, raw: object, where: str) -> Pipeline:
+def _lines(text: str, pipeline: str) -> Mapping[tuple[str, ...], int]:
+    """The line of each key of a pipeline, by its path, for an error about it."""
+    lines: dict[tuple[str, ...], int] = {}
+
+    def walk(node: yaml.Node | None, path: tuple[str, ...]) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                lines[*path, str(key.value)] = key.start_mark.line + 1
+                walk(value, (*path, str(key.value)))
+
+    walk(yaml.compose(text, Loader=_Loader), ())
+    return {path[2:]: line for path, line in lines.items() if path[:2] == ("pipelines", pipeline)}
+
+
+def _pipeline(name: str, raw: object, where: str, text: str) -> Pipeline:
     at = f"{where}, pipeline {name!r}"
     if not name.isascii() or not name.replace("_", "a").isalnum() or not name[0].isalpha():
         raise ConfigError(
@@ -121,18 +193,21 @@ def _pipeline(name: str, raw: object, where: str) -> Pipeline:
     reader = Reader(WINGS.__getitem__)
     pipeline = reader.settings(Pipeline, raw, name=name)
     if pipeline is None:
-        raise _fault(reader, at)
+        raise _fault(reader, at, _lines(text, name))
     _check_parts(pipeline, at)
     _check_control(pipeline, at)
     _check_backfill(pipeline, at)
     return pipeline
 
 
-def _fault(reader: Reader, at: str) -> ConfigError:
+def _fault(reader: Reader, at: str, lines: Mapping[tuple[str, ...], int]) -> ConfigError:
     first, *others = reader.faults
     key = first.key or "the pipeline"
     more = f" (and {len(others)} more)" if others else ""
-    return ConfigError(f"{key} {first.what}{more}", where=f"{at}, key {key}", todo=first.todo)
+    path = tuple(first.key.partition("[")[0].split(".")) if first.key else ()
+    line = next((lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in lines), None)
+    place = f"{at}, key {key}" + (f", line {line}" if line else "")
+    return ConfigError(f"{key} {first.what}{more}", where=place, todo=first.todo)
 
 
 def _check_parts(pipeline: Pipeline, at: str) -> None:
@@ -192,8 +267,8 @@ def _check_backfill(pipeline: Pipeline, at: str) -> None:
         )
 
 
-def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
-    """Refuse two sources for one sink table and two pipelines for one connector: they would undo each other's work."""
+def _clashes(pipelines: Mapping[str, Pipeline], where: str) -> Iterator[tuple[str, ConfigError]]:
+    """Two sources for one sink table and two pipelines for one connector, which would undo each other's work: the later one's error."""
     owners: dict[tuple[str, ...], str] = {}
     for name, pipeline in pipelines.items():
         claims = [("source.tables", "sink table", place, table) for table, place in _sink_tables(pipeline)]
@@ -201,11 +276,15 @@ def _check_combinations(pipelines: Mapping[str, Pipeline], where: str) -> None:
         for key, thing, claim, value in [*claims, ("connector.name", "connector", connector, pipeline.connector.name)]:
             lowered = tuple(part.lower() for part in (thing, *claim))
             if lowered in owners:
-                raise ConfigError(
-                    f"{value!r} leads to the {thing} {'.'.join(claim)}, which pipeline {owners[lowered]!r} already has",
-                    where=f"{where}, pipeline {name!r}, key {key}",
-                    todo="Remove it here, or give one of the tables another target.",
+                yield (
+                    name,
+                    ConfigError(
+                        f"{value!r} leads to the {thing} {'.'.join(claim)}, which pipeline {owners[lowered]!r} already has",
+                        where=f"{where}, pipeline {name!r}, key {key}",
+                        todo="Remove it here, or give one of the tables another target.",
+                    ),
                 )
+                break
             owners[lowered] = name
 
 

@@ -164,6 +164,13 @@ def airflow_url() -> str:
     return str(conf.get("api", "base_url", fallback="") or local).rstrip("/")
 
 
+def has_airflow_url() -> bool:
+    """Whether `[api] base_url` says where Airflow's web server is."""
+    from airflow.sdk.configuration import conf
+
+    return bool(conf.get("api", "base_url", fallback=""))
+
+
 def apply_schedule() -> str | None:
     """Cron expression of the `cdc_apply__<pipeline>` DAGs; None if it is `none`: they run when triggered."""
     return _schedule("apply_schedule")

@@ -5,40 +5,41 @@ It is changed by compare-and-set, so that two runs can never both believe that t
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_cdc.control.document import (
+    CLOSED,
     EMPTY,
     RECOVERED,
     WRITES,
     Document,
     apply_error,
-    checked_xa,
+    closed,
+    compared_xa,
     copy,
     dump,
     in_place,
     noted,
     only,
+    opened,
     parse,
     public,
-    read_before,
-    read_seconds,
-    recovered,
     verdicts,
+    with_xa,
     without_tables,
     written,
 )
-from airflow_cdc.control.lease import refuse_held, refuse_lost
+from airflow_cdc.control.lease import Ended, Sight, refuse_held, refuse_lost, watched, without_a_run
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import (
     MALFORMED,
     CdcError,
     DeadlineError,
-    RecoveryOpenError,
     StaleHeadError,
     UnknownStateError,
     UsageError,
@@ -49,12 +50,13 @@ from airflow_cdc.core.poll import jittered, poll_until
 from airflow_cdc.core.ports import ControlStore, StoredDocument
 from airflow_cdc.core.position import ReadPosition
 from airflow_cdc.core.recovery import Decision, OpenRecovery
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.abandon import Abandonment, abandoned_tables
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
 from airflow_cdc.reports.stored import LASTING
 
-CLOSED = "closed"
 KEEP_AUDIT = 100
 # How long a change is retried when others commit first or the store does not answer.
 COMMIT_SECONDS = 60.0
@@ -63,16 +65,26 @@ REFUSED = f"{LASTING}refused"
 
 
 def utc_now() -> datetime:
-    """The clock that leases are measured with."""
+    """The clock that times in the document are written with. Another machine's may differ: see control/lease.py."""
     return datetime.now(UTC)
 
 
 class Control:
     """The control document of one pipeline. The first write creates it; before that, the state is empty."""
 
-    def __init__(self, store: ControlStore, pipeline: str, *, clock: Callable[[], datetime] = utc_now) -> None:
+    def __init__(
+        self,
+        store: ControlStore,
+        pipeline: str,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        elapsed: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._sight = Sight(clock, elapsed)
+        self._sleep = sleep
         self.pipeline = pipeline
 
     def __repr__(self) -> str:
@@ -109,7 +121,7 @@ class Control:
             refused={t: RefusedTable.from_json(table) for t, table in (state["ledger"].get(REFUSED) or {}).items()},
             epochs=state["epochs"],
             apply_error=apply_error(state["ledger"]),
-            checked_xa=checked_xa(state["checks"], last.get("closed_at", "")),
+            compared_xa=compared_xa(state),
         )
 
     def update(self, change: Callable[[Document], Document | None], what: str) -> Document:
@@ -178,34 +190,47 @@ class Control:
     # the lease
 
     def acquire(
-        self, owner: str, ttl: float, *, dag_id: str = "", ended: Callable[[Lease], bool] = lambda _lease: True
+        self,
+        owner: str,
+        ttl: float,
+        *,
+        dag_id: str = "",
+        ended: Ended = without_a_run,
+        admit: Callable[[OpenFacts | None], None] = lambda _recovery: None,
     ) -> Lease:
         """Take or renew the lease for `ttl` seconds; `dag_id` is the DAG of the run `owner`, if `owner` is a run.
 
-        Raises LeaseHeldError while another owner's lease is valid, or has expired and `ended(lease)` does not confirm
-        that its run has ended (INV 37).
+        Raises LeaseHeldError while another owner's lease is valid, or is not and `ended(lease)` does not confirm that
+        its run has ended (INV 37). Whether it is valid is watched, here, for up to its lifetime (INV 46). `admit` is
+        given the open recovery, if any, and raises to refuse before anything is changed.
         """
 
-        def refuse(lease: Lease | None) -> None:
-            refuse_held(lease, owner, ended, self._clock(), self.where)
+        def refuse(state: Document) -> None:
+            admit(OpenFacts.from_json(state["recovery"]) if state["recovery"] else None)
+            refuse_held(_lease(state), owner, ended, self._sight, self.where)
 
-        return self._lease(owner, ttl, f"lease for {owner}", refuse, dag_id)
+        return watched(lambda: self._lease(owner, ttl, f"lease for {owner}", refuse, dag_id), self._sleep)
 
     def renew(self, owner: str, ttl: float) -> Lease:
-        """Extend the owner's lease, even an expired one that nobody took. Raises LeaseHeldError if it is lost."""
-        return self._lease(
-            owner, ttl, f"renewal of the lease of {owner}", lambda lease: refuse_lost(lease, owner, self.where)
-        )
+        """Extend the owner's lease, even an expired one that nobody took, or that was let go while the owner's recovery is open.
 
-    def _lease(
-        self, owner: str, ttl: float, what: str, refuse: Callable[[Lease | None], None], dag_id: str = ""
-    ) -> Lease:
+        Raises LeaseHeldError if it is lost.
+        """
+
+        def refuse(state: Document) -> None:
+            # a recovery whose run failed lets go, and another run may have had the lease meanwhile: the recovery is still its own
+            if state["lease"] is not None or (state["recovery"] or {}).get("run_id") != owner:
+                refuse_lost(_lease(state), owner, self.where)
+
+        return self._lease(owner, ttl, f"renewal of the lease of {owner}", refuse)
+
+    def _lease(self, owner: str, ttl: float, what: str, refuse: Callable[[Document], None], dag_id: str = "") -> Lease:
         def change(state: Document) -> Document:
+            refuse(state)
             before = _lease(state)
-            refuse(before)
             expires = (self._clock() + timedelta(seconds=ttl)).isoformat(timespec="milliseconds")
             known = before.dag_id if before is not None and before.owner == owner else ""
-            return {**state, "lease": Lease(owner, expires, dag_id or known).to_json()}
+            return {**state, "lease": Lease(owner, expires, dag_id or known, ttl, uuid.uuid4().hex[:8]).to_json()}
 
         return Lease.from_json(self.update(change, what)["lease"])
 
@@ -236,32 +261,10 @@ class Control:
         twice for one run. Raises RecoveryOpenError while another run's recovery is open.
         """
         state = self.update(
-            lambda state: self._opened(state, run_id, fields, raises=raises, moves=moves),
+            lambda state: opened(state, run_id, fields, self._at(), self.where, raises=raises, moves=moves),
             f"opening of the recovery {run_id}",
         )
         return int(state["ledger"][run_id]["epoch"])
-
-    def _opened(
-        self, state: Document, run_id: str, fields: Mapping[str, Any], *, raises: bool, moves: bool
-    ) -> Document | None:
-        if "epoch" in state["ledger"].get(run_id, {}):
-            return None
-        if (open_ := state["recovery"]) is not None:
-            raise RecoveryOpenError(
-                f"the recovery {open_['run_id']} (epoch {open_['epoch']}) is open",
-                where=self.where,
-                todo="Finish it (clear its failed task, or trigger cdc_recovery), or give it up: airflow cdc abandon.",
-                run_id=open_["run_id"],
-                epoch=open_["epoch"],
-            )
-        epoch, opened = state["epoch"] + int(raises), self._clock().isoformat(timespec="milliseconds")
-        offset = {} if moves else {"offset_kept": True}
-        recovery = {**fields, **offset, "run_id": run_id, "epoch": epoch, "opened_at": opened}
-        ledger = noted(state["ledger"], run_id, {"epoch": epoch})
-        required = Epochs(state["epoch"], state["epochs"])
-        if raises:
-            required = required.raised(epoch, None if moves else fields["tables"])
-        return {**state, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
 
     def raise_epoch(self, run_id: str, **fields: Any) -> Document:
         """Give the run's open recovery a new epoch that all tables must reach, and set `fields` of it; returns it.
@@ -351,16 +354,7 @@ class Control:
         def change(document: Document) -> Document | None:
             open_ = document["recovery"]
             if open_ is not None and open_["run_id"] == run_id:
-                at = self._clock().isoformat(timespec="milliseconds")
-                ledger = noted(document["ledger"], run_id, {"recovery": state, "closed_at": at})
-                if state == CLOSED:
-                    ledger[RECOVERED] = {
-                        "run_id": run_id,
-                        "closed_at": at,
-                        "read_seconds": read_seconds(ledger[run_id]) or read_before(ledger),
-                    }
-                published = recovered(document, open_.get("published") or ())
-                return {**published, "recovery": None, "ledger": ledger}
+                return closed(document, run_id, state, self._at())
             if "epoch" in document["ledger"].get(run_id, {}):
                 return None
             raise self._not_open(run_id, open_)
@@ -379,13 +373,16 @@ class Control:
             if open_ is None:
                 raise UsageError("no recovery is open", where=self.where, todo="There is nothing to abandon.")
             chosen[:] = abandoned_tables(OpenRecovery.from_json(open_, read_position), tables)
-            at = self._clock().isoformat(timespec="milliseconds")
+            at = self._at()
             line = {"at": at, "who": who, "what": f"abandon {open_['run_id']}", "from": open_["tables"], "to": reason}
             given_up = without_tables(document, chosen, Abandonment(at, who, reason, open_["run_id"]))
             return {**given_up, "audit": [*document["audit"], line][-KEEP_AUDIT:]}
 
         self.update(change, f"abandonment by {who}")
         return tuple(chosen)
+
+    def _at(self) -> str:
+        return self._clock().isoformat(timespec="milliseconds")
 
     def _not_open(self, run_id: str, open_: Document | None) -> UsageError:
         other = f"; open is {open_['run_id']}" if open_ else ""
@@ -437,7 +434,7 @@ class Control:
         """Note who changed what, the values before and after, and the time. The newest KEEP_AUDIT lines are kept."""
 
         def change(state: Document) -> Document:
-            at = self._clock().isoformat(timespec="milliseconds")
+            at = self._at()
             line = {"at": at, "who": who, "what": what, "from": before, "to": after}
             return {**state, "audit": [*state["audit"], line][-KEEP_AUDIT:]}
 
@@ -459,6 +456,13 @@ class Control:
             return {**state, "checks": {**state["checks"], table: dict(check)}, "ledger": ledger}
 
         self.update(change, f"check of {table} by {run_id}")
+
+    def compared(self, xa: XaState | None, verdicts: Mapping[str, Verdict]) -> None:
+        """Store the source's XA state from before these tables were compared (INV 32); see with_xa()."""
+        states = {name: None if xa is None else xa.to_json() for name in verdicts}
+        equal = [name for name, verdict in verdicts.items() if verdict is Verdict.MATCH]
+        if xa is not None:
+            self.update(lambda state: with_xa(state, states, equal), f"XA state of {len(states)} tables")
 
     # mirrored stamps: all stamped snapshots of a table may expire
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from airflow_cdc.core.errors import LeaseHeldError
+from airflow_cdc.core.epochs import Epochs
+from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.abandon import ABANDONED, Abandonment
 from airflow_cdc.reports.stored import LASTING
@@ -18,6 +19,8 @@ KEEP_WRITES = 200
 KEEP_RUNS = 20
 APPLY = "step:apply_changes"
 RECOVERED = f"{LASTING}recovery"
+CLOSED = "closed"
+XA = "xa"
 
 # The format version of the whole document. A document without one has the first format, which this version can read.
 FORMAT = "format"
@@ -33,6 +36,7 @@ EMPTY: Document = {
     "ledger": {},
     "stamps": {},
     "checks": {},
+    XA: {},
     "abandoned": {},
     "audit": [],
 }
@@ -124,10 +128,38 @@ def parse(text: str) -> Document:
     return {**copy(EMPTY), WRITES: [], **{key: value for key, value in document.items() if key != FORMAT}}
 
 
-def checked_xa(checks: Mapping[str, Any], closed_at: str) -> dict[str, XaState]:
-    """The XA state of tables compared after the last recovery was closed, which had compared its tables itself."""
-    xa = {name: check.get("xa") for name, check in checks.items() if str(check.get("at", "")) > closed_at}
-    return {name: XaState.from_json(value) for name, value in xa.items() if value}
+def compared_xa(document: Document) -> dict[str, XaState]:
+    """Table → the source's XA state before the last comparison that proved the table equal, or else before its first."""
+    return {name: XaState.from_json(value) for name, value in _xa(document).items() if value}
+
+
+def _xa(document: Document) -> Document:
+    """The states as JSON; a document of before they had a place of their own has them in its nightly checks."""
+    closed_at = (document["ledger"].get(RECOVERED) or {}).get("closed_at", "")
+    checks = {name: one.get("xa") for name, one in document["checks"].items() if str(one.get("at", "")) > closed_at}
+    return {**checks, **document[XA]}
+
+
+def with_xa(document: Document, states: Mapping[str, Any], equal: Collection[str]) -> Document:
+    """The document after tables were compared; `states`: the source's XA state from before that, None if it has none.
+
+    A comparison settles what was in doubt of the tables that are `equal`. Any other keeps the state that it had (INV 32).
+    """
+    known = _xa(document)
+    new = {name: state for name, state in states.items() if state and (name in equal or not known.get(name))}
+    return {**document, XA: {**document[XA], **new}}
+
+
+def closed(document: Document, run_id: str, state: str, at: str) -> Document:
+    """The control document after the open recovery of this run was closed as `state` at that time."""
+    open_ = document["recovery"]
+    ledger = noted(document["ledger"], run_id, {"recovery": state, "closed_at": at})
+    if state == CLOSED:
+        seconds = read_seconds(ledger[run_id]) or read_before(ledger)
+        ledger[RECOVERED] = {"run_id": run_id, "closed_at": at, "read_seconds": seconds}
+    published, verified = open_.get("published") or (), open_.get("verified") or {}
+    settled = with_xa(document, {name: verified.get(name, {}).get(XA) for name in published}, published)
+    return {**recovered(settled, published), "recovery": None, "ledger": ledger}
 
 
 def apply_error(ledger: Mapping[str, Any]) -> str:
@@ -139,6 +171,30 @@ def apply_error(ledger: Mapping[str, Any]) -> str:
     tried = [step for step in steps if step.get("type") != LeaseHeldError.__name__]
     newest: Mapping[str, Any] = max(tried, key=lambda step: str(step.get("started")), default={})
     return str(newest.get("error") or "ended abruptly") if newest.get("state") == "failed" else ""
+
+
+def opened(
+    document: Document, run_id: str, fields: Mapping[str, Any], at: str, where: str, *, raises: bool, moves: bool
+) -> Document | None:
+    """The control document after a run opened its recovery; None if it has opened one before (see Control.open_recovery)."""
+    if "epoch" in document["ledger"].get(run_id, {}):
+        return None
+    if (open_ := document["recovery"]) is not None:
+        raise RecoveryOpenError(
+            f"the recovery {open_['run_id']} (epoch {open_['epoch']}) is open",
+            where=where,
+            todo="Finish it (clear its failed task, or trigger cdc_recovery), or give it up: airflow cdc abandon.",
+            run_id=open_["run_id"],
+            epoch=open_["epoch"],
+        )
+    epoch = document["epoch"] + int(raises)
+    offset = {} if moves else {"offset_kept": True}
+    recovery = {**fields, **offset, "run_id": run_id, "epoch": epoch, "opened_at": at}
+    ledger = noted(document["ledger"], run_id, {"epoch": epoch})
+    required = Epochs(document["epoch"], document["epochs"])
+    if raises:
+        required = required.raised(epoch, None if moves else fields["tables"])
+    return {**document, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
 
 
 def without_tables(document: Document, tables: Iterable[str], given_up: Abandonment) -> Document:

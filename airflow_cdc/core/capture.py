@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from airflow_cdc.core.check import Check
+from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.topics import TopicState
+from airflow_cdc.core.topics import NewestRecord, TopicState
 
 # column → its default at the source, as text; None: no default
 Defaults = Mapping[str, str | None]
+# topic → its newest record; absent: it has none
+Newest = Mapping[str, NewestRecord]
 
 
 class CaptureSettings(Protocol):
     """A connector's configuration, parsed."""
+
+    @property
+    def truncates_seen(self) -> bool:
+        """Whether a TRUNCATE is sent as an event."""
+        ...
 
     @property
     def prefix(self) -> str:
@@ -51,6 +60,11 @@ class CaptureSettings(Protocol):
         ...
 
     @property
+    def rows_refused(self) -> CdcError | None:
+        """Why no table's rows can be taken from its events; None if they can. Says nothing about its position."""
+        ...
+
+    @property
     def years_adjusted(self) -> bool:
         """Dates in the years 1 to 99 arrive as 1970 to 2069 and cannot be distinguished from real ones."""
         ...
@@ -64,11 +78,15 @@ class CaptureSettings(Protocol):
         ...
 
     def topic_of(self, table: str) -> str:
-        """The topic with the changes of "schema.table"."""
+        """The topic with the changes of "schema.table". Raises ConfigError if it can't be named."""
         ...
 
     def topics_about(self, tables: Sequence[str]) -> Sequence[str]:
         """All topics with events about these tables."""
+        ...
+
+    def carried(self, table: Table) -> Table:
+        """The table without the columns that its events leave out."""
         ...
 
     def check_table(self, table: Table) -> None:
@@ -148,7 +166,7 @@ class ConfigRules(Protocol):
     """Pure questions about a connector's configuration (name → value, as its cluster gives it)."""
 
     def capture(self, config: Mapping[str, str]) -> CaptureSettings:
-        """The configuration, parsed. Raises ConfigError or SchemaError for one that is not supported."""
+        """The configuration, parsed. Raises ConfigError for one from which no position can be judged."""
         ...
 
     def may_replace_nulls(self, config: Mapping[str, str]) -> bool:
@@ -159,6 +177,12 @@ class ConfigRules(Protocol):
         self, config: Mapping[str, str], definitions: Mapping[str, Table], defaults: Mapping[str, Defaults]
     ) -> NullFault | None:
         """What the configuration does to these tables' NULLs; None if nothing."""
+        ...
+
+    def written(
+        self, config: Mapping[str, str], subject: str, tables: Sequence[str], newest: Callable[[Sequence[str]], Newest]
+    ) -> Sequence[Check]:
+        """What the topics' newest records look like to those who must read them; () where nothing is to be asked."""
         ...
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from airflow_cdc.core.topics import Fence
 
@@ -39,21 +37,6 @@ class DeadLetter:
     def place(self) -> tuple[str, str, int, int]:
         """Where the record is: topic, the topic's id, partition, offset."""
         return self.topic, self.topic_id, self.partition, self.offset
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON for commands: bytes as text where they are UTF-8, else base64 behind "base64:"."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        times = {name: value.isoformat() for name, value in plain.items() if isinstance(value, datetime)}
-        return plain | {"key": _shown(self.key), "value": _shown(self.value)} | times
-
-
-def _shown(data: bytes | None) -> str | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return f"base64:{base64.b64encode(data).decode()}"
 
 
 def is_before(place: Place, since: Fence) -> bool:

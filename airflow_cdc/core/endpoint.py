@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import Field, dataclass, field, replace
-from typing import Any, ClassVar, Protocol, Self
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
+from urllib.parse import unquote
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.secrets import secrets_of
+
+_PORT: Final = re.compile(r"[^:/]*:\d{1,5}$|[^:]*$|\[[0-9a-fA-F:.]+\](:\d{1,5})?$")
+_LOGIN: Final = re.compile(r"://[^\s:/?#@]*:([^\s@]+)@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,67 @@ class TimedServer:
         """A copy with these limits on each call."""
         connect, quick = min(self.connect_timeout, limits.answer), min(self.quick_read, limits.read)
         return replace(self, connect_timeout=connect, quick_read=quick)
+
+
+class Address(NamedTuple):
+    """An HTTP address without the login that was written into it, and that login."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+
+    @classmethod
+    def of(cls, text: str, system: str) -> Address:
+        """Taken apart; "" stays "". A password may hold a slash, as in http://user:a/b@host.
+
+        `system` names it in the error. Raises ConfigError, which does not repeat the text, for one that can be read in
+        two ways or has no host.
+        """
+        text = text.strip()
+        if not text:
+            return cls("")
+        scheme, there, rest = text.rpartition("://") if text.count("://") == 1 else ("http", "", text)
+        login, path = _login_and_rest(rest)
+        host = re.split(r"[/?#]", path, maxsplit=1)[0]
+        if scheme not in {"http", "https"} or not host or "@" in host or host.startswith(":") or "://" in rest:
+            raise ConfigError(
+                f"the address of {system} is no usable URL",
+                where=f"the connection of {system}",
+                todo="Write it like https://host:8443/path, and login and password into their own fields.",
+            )
+        user, _, password = login.partition(":")
+        bare = re.split(r"[?#]", path, maxsplit=1)[0].rstrip("/")
+        return cls(f"{scheme if there else 'http'}://{bare}", unquote(user), unquote(password))
+
+
+def _login_and_rest(text: str) -> tuple[str, str]:
+    """What follows the scheme: login and the rest. Two readings are left to the caller, with the "@" in the host."""
+    head = re.split(r"[/?#]", text, maxsplit=1)[0]
+    if "@" in head:
+        login, _, host = head.rpartition("@")
+        # p@ss/w@host: the host would be a part of the password
+        return (login, host + text[len(head) :]) if "@" not in text[len(head) :] else ("", f"@{text}")
+    if "@" in text and not _PORT.fullmatch(head):
+        login, _, rest = text.rpartition("@")
+        return login, rest
+    return "", text
+
+
+def secrets_in(endpoint: object) -> Iterator[str]:
+    """The secrets of an endpoint by value: fields that its repr leaves out, and logins in its addresses."""
+    if not is_dataclass(endpoint) or isinstance(endpoint, type):
+        return
+    for one in fields(endpoint):
+        value = getattr(endpoint, one.name)
+        if isinstance(value, Mapping):
+            texts = {str(name): str(text) for name, text in value.items()}
+            yield from secrets_of(texts)
+            for text in texts.values():
+                yield from map(unquote, _LOGIN.findall(text))
+        elif isinstance(value, str) and not one.repr:
+            yield value
+        elif is_dataclass(value):
+            yield from secrets_in(value)
 
 
 @dataclass(frozen=True, slots=True)

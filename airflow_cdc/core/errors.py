@@ -6,10 +6,16 @@ their text is shown to people unchanged, so it must never hold a secret.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import re
+from typing import Any, ClassVar, Final
 
-# The errors raised by reading a malformed document; int() raises OverflowError for JSON's 1e999.
-MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError)
+# The errors raised by reading a malformed document: int() raises OverflowError for JSON's 1e999, and JSON of a thousand
+# brackets is a RecursionError.
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
+
+
+# A sentence that ends with another one, such as a server's, has two full stops; an ellipsis has three.
+_TWO_STOPS: Final = re.compile(r"(?<!\.)\.\.(?=\s|$)")
 
 
 class CdcError(Exception):
@@ -24,9 +30,9 @@ class CdcError(Exception):
     unread: ClassVar[bool] = False
 
     def __init__(self, what: str, *, where: str = "", todo: str = "") -> None:
-        self.what = what.strip()
+        self.what = _TWO_STOPS.sub(".", what.strip())
         self.where = where.strip()
-        self.todo = todo.strip()
+        self.todo = _TWO_STOPS.sub(".", todo.strip())
         super().__init__(self.what)
 
     def __str__(self) -> str:
@@ -164,6 +170,10 @@ class SchemaError(CdcError):
 
 class RereadNeededError(SchemaError):
     """Rows changed, or may have changed, without an event: the table has to be read again."""
+
+
+class UnreadableEventsError(SchemaError):
+    """Most records of a batch cannot be read: the way in which they are written is at fault, not single records."""
 
 
 class UnreportedChangeError(SchemaError):

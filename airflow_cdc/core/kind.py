@@ -108,6 +108,7 @@ class ConnectorKind:
         through: the kinds of transport that it writes to, by name.
         config_rules: what its configuration does to names, keys and values.
         over_topics: called with (client, pipeline, transport's client): the client, or one that needs the transport, too.
+        voice: how its log reads (decisions/diagnosis/pasted.Voice).
     """
 
     name: str
@@ -123,6 +124,7 @@ class ConnectorKind:
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     rules: LazyRules | None = None
+    voice: Lazy[Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

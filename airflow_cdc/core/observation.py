@@ -166,7 +166,12 @@ class Capture(Protocol):
         ...
 
     def topic_of(self, table: str) -> str:
-        """The topic with the changes of "schema.table"."""
+        """The topic with the changes of "schema.table". Raises ConfigError if it can't be named."""
+        ...
+
+    @property
+    def rows_refused(self) -> CdcError | None:
+        """Why no table's rows can be taken from its events; None if they can. Says nothing about its position."""
         ...
 
     def check_table(self, table: Table) -> None:
@@ -216,11 +221,15 @@ class ConnectorFacts:
 
 @dataclass(frozen=True, slots=True)
 class TransportFacts:
-    """The topics, by name; `of_table` is table → topic, `configs` topic → setting → value."""
+    """The topics, by name; `of_table` is table → topic, `configs` topic → setting → value.
+
+    `unnamed`: why the topics of the tables can't be named, so that nothing is known of them; "" if they can.
+    """
 
     topics: Mapping[str, TopicState]
     of_table: Mapping[str, str] = field(default_factory=dict)
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    unnamed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +293,13 @@ class SinkFacts:
     """The sink tables, by the full name of their source table ("shop.orders").
 
     `late`: table → how many of its events have waited for longer than the policy's max_lag, in the topic or in front of it.
+    `differs`: the tables that a comparison found to differ from the source, and none has proven equal since.
     """
 
     tables: Mapping[str, SinkTableFacts]
     late: Mapping[str, int] = field(default_factory=dict)
     ahead: Mapping[str, Ahead] = field(default_factory=dict)
+    differs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +361,7 @@ class ControlFacts:
         abandoned: table → {at, who, reason, run_id}, for tables that were given up and not recovered since.
         refused: table → why and when apply stopped it because of DDL, and its stamp since then.
         apply_error: the error of the newest apply; "" if it did not fail, or if no apply is recorded.
-        checked_xa: table → the source's XA state at the table's last comparison, if that was after the last recovery.
+        compared_xa: table → the source's XA state before the table's last comparison.
     """
 
     epoch: int
@@ -363,12 +374,12 @@ class ControlFacts:
     refused: Mapping[str, RefusedTable] = field(default_factory=dict)
     epochs: Mapping[str, int] = field(default_factory=dict)
     apply_error: str = ""
-    checked_xa: Mapping[str, XaState] = field(default_factory=dict)
+    compared_xa: Mapping[str, XaState] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))
         object.__setattr__(self, "epochs", dict(self.epochs))
-        object.__setattr__(self, "checked_xa", dict(self.checked_xa))
+        object.__setattr__(self, "compared_xa", dict(self.compared_xa))
         object.__setattr__(self, "abandoned", {table: dict(note) for table, note in self.abandoned.items()})
 
     @property

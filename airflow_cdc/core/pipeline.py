@@ -248,7 +248,7 @@ class ThrottlePolicy:
     """How busy the source may be while its tables are read. `replica_lag` in seconds; 0: no limit."""
 
     connections: int = key(
-        "Read tables on at most so many connections at a time, in a recovery, a repair or a comparison; 0: no limit.",
+        "The maximum number of connections that read tables at once, in a recovery, a repair or a comparison; 0: no limit.",
         default=0,
     )
     threads_running: int = key(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from airflow_cdc.core.errors import DeadlineError
 
+log = logging.getLogger("airflow_cdc.waits")
+
 T = TypeVar("T")
+
+# how often a wait says what it waits for: a log that is silent for minutes looks like a process that hangs
+SPEAK_S: Final = 15.0
 
 
 class NotYet(Exception):  # noqa: N818 - it is an answer of a probe, not a fault
@@ -30,24 +36,7 @@ def poll_until(
     `timeout` and `interval` are in seconds. The probe is always called at least once, and once more
     at the deadline. Raises DeadlineError naming `what` and the last state (see NotYet).
     """
-    deadline = clock() + timeout
-    last = ""
-    while True:
-        try:
-            answer = probe()
-            if answer is not None:
-                return answer
-        except NotYet as state:
-            last = str(state)
-        left = deadline - clock()
-        if left <= 0:
-            raise _late(what, timeout, last)
-        sleep(min(interval, left))
-
-
-def _late(what: str, timeout: float, last: str) -> DeadlineError:
-    suffix = f"; last seen: {last}" if last else ""
-    return DeadlineError(f"{what}: not reached within {timeout:g} s{suffix}", timeout=timeout, last=last)
+    return _poll(probe, timeout, interval, what=what, clock=clock, sleep=sleep, moving=False)
 
 
 def poll_while_moving(
@@ -64,24 +53,42 @@ def poll_while_moving(
     The probe reports its state by NotYet. When the state has stayed the same for `standstill` seconds, raises
     DeadlineError, which names `what` and the state.
     """
-    state, since = "", clock()
+    return _poll(probe, standstill, interval, what=what, clock=clock, sleep=sleep, moving=True)
+
+
+def _poll(
+    probe: Callable[[], T | None],
+    seconds: float,
+    interval: float,
+    *,
+    what: str,
+    clock: Callable[[], float],
+    sleep: Callable[[float], None],
+    moving: bool,
+) -> T:
+    """Both waits: `seconds` count from the beginning or, with `moving`, from the last change of the state."""
+    began = spoke = since = clock()
+    last = ""
     while True:
+        now = ""
         try:
             answer = probe()
             if answer is not None:
                 return answer
-            now = ""
-        except NotYet as answered:
-            now = str(answered)
-        if now != state:
-            state, since = now, clock()
-        left = since + standstill - clock()
+        except NotYet as state:
+            now = str(state)
+        if moving and now != last:
+            since = clock()
+        last = now if moving else now or last
+        left = since + seconds - clock()
         if left <= 0:
-            raise DeadlineError(
-                f"{what}: nothing has moved for {standstill:g} s" + (f"; last seen: {state}" if state else ""),
-                timeout=standstill,
-                last=state,
-            )
+            why = "nothing has moved for" if moving else "not reached within"
+            seen = f"; last seen: {last}" if last else ""
+            # what is left of somebody's deadline is 29.9994 s, and people said 30
+            raise DeadlineError(f"{what}: {why} {round(seconds, 1):g} s{seen}", timeout=seconds, last=last)
+        if clock() - spoke >= SPEAK_S:
+            spoke = clock()
+            log.info("waiting for %.0f s: %s%s", spoke - began, what, f"; now: {last}" if last else "")
         sleep(min(interval, left))
 
 

@@ -1,9 +1,9 @@
 """The rows of the diagnosis, their input, and how the rows of all parts of a pipeline form one table.
 
-The order of judgement is one sequence over the rows of all systems, because causes are named before their consequences:
-10 an open recovery; 15 unsupported settings; 20 a deciding part was not read; 25 no log; 30-39 the position is lost, by
-facts of the server; 40 another part was not read; 41-46 the offset; 47-49 the source's rows, another server; 50-57 the
-connector; 60-68 topics, sink and what the events carry; 90-95 warnings; 99 healthy.
+The order of judgement is one sequence over the rows of all systems, by danger (`Danger`), and within one danger causes
+are named before their consequences: 10 an open recovery; 20 a deciding part was not read; 25 no log, no position; 30-39 the
+position is lost, by facts of the server; 41-46 the offset; 47-49 the source's rows, another server; 50-59 the connector;
+60-66 topics and sink; 68 another part was not read; 71-77 rows or the server are threatened; 83-98 settings; 99 healthy.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from airflow_cdc.core.error_texts import Explanation, KnownText, match
@@ -27,6 +28,26 @@ P = TypeVar("P", bound=Position, covariant=True)  # noqa: PLC0105
 FULL_SNAPSHOT = ("full_snapshot",)
 WARNING = ("none",)  # nothing is lost yet: a person has to act
 LOST = range(30, 40)  # ranks of the rows by which the position is lost
+
+
+class Danger(IntEnum):
+    """What a problem costs while nobody acts, the worst first. Of several that hold, the greatest danger leads (INV 40)."""
+
+    OPEN = 0  # a recovery is under way: everything else may be its consequence
+    UNREAD = 1  # a deciding part could not be read: anything may be true
+    LOSS = 2  # changes are lost, will be lost, or do not arrive
+    THREAT = 3  # rows of the sink are wrong, or a server or a topic will soon lose something
+    SETTING = 4  # set so that something is refused, or would go wrong one day
+    FINE = 5
+
+
+_DANGERS = (
+    (range(20), Danger.OPEN),
+    (range(20, 25), Danger.UNREAD),
+    (range(25, 70), Danger.LOSS),
+    (range(70, 80), Danger.THREAT),
+    (range(80, 99), Danger.SETTING),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +110,8 @@ class Problem:
 
     `holds` returns the evidence, or None if this row does not hold. `strategies` are in order of preference; () means
     that nothing may be done before a person has looked. `about_position`: the server's facts show that the stored
-    position itself is wrong or cannot be judged. `on_request`: strategies that a person may ask for by name although
+    position itself is wrong or cannot be judged. `in_order`: it is worth a word only while the position is in order; a
+    connector that failed at a purged log failed because of that. `on_request`: strategies that a person may ask for by name although
     no plan would choose them.
     """
 
@@ -100,6 +122,17 @@ class Problem:
     strategies: tuple[str, ...] = ()
     about_position: bool = False
     on_request: tuple[str, ...] = ()
+    in_order: bool = False
+
+    @property
+    def danger(self) -> Danger:
+        """Follows from the rank, so that the order of judgement is that of danger."""
+        return next((danger for ranks, danger in _DANGERS if self.rank in ranks), Danger.FINE)
+
+    @property
+    def judges_position(self) -> bool:
+        """Whether it says of the stored position that it is lost, wrong, or cannot be judged."""
+        return self.about_position or (self.rank in LOST and not self.strategies)
 
     @property
     def runbook(self) -> str:
@@ -129,6 +162,7 @@ class Rules:
         blockers: strategy → its blockers, in addition to those of every system.
         offers: the special strategies that the source supports.
         notes: lasting changes made by a strategy that reads rows, each a sentence or "".
+        remarks: sentences beside any diagnosis, about what is no problem of the position: why rows are not followed.
         texts: the systems' error messages, the most exact first.
         no_recovery: why no strategy can read rows or events of such a pipeline; "" if one can.
     """
@@ -138,6 +172,7 @@ class Rules:
     blockers: Mapping[str, tuple[Blocker, ...]] = field(default_factory=dict)
     offers: frozenset[str] = frozenset()
     notes: tuple[Callable[[AnyCase], str], ...] = ()
+    remarks: tuple[Callable[[AnyCase], Iterable[str]], ...] = ()
     texts: tuple[KnownText, ...] = ()
     no_recovery: str = ""
 
@@ -187,6 +222,7 @@ def assemble(parts: Iterable[Rules]) -> Rules:
         blockers={code: tuple(b for part in parts for b in part.blockers.get(code, ())) for code in strategies},
         offers=frozenset().union(*(part.offers for part in parts)),
         notes=tuple(note for part in parts for note in part.notes),
+        remarks=tuple(remark for part in parts for remark in part.remarks),
         texts=tuple(sorted((text for part in parts for text in part.texts), key=lambda text: text.rank)),
     )
 

@@ -53,7 +53,7 @@ class Decision:
         except MALFORMED as error:
             raise UnknownStateError(
                 f"the decision of this run cannot be read: {error!r}",
-                todo="Clear the task diagnose and all after it: it decides anew.",
+                todo="Clear the task diagnose and all after it: it decides again.",
             ) from error
 
 
@@ -253,6 +253,13 @@ class OpenRecovery:
             written_at="",
             resumed_at="",
         )
+
+    def outdated(self) -> OpenRecovery:
+        """Nothing that is read under this W can become equal: without its definitions the next try takes a new one.
+
+        The stages and the offset stay until then: who looks at the recovery sees how far it came.
+        """
+        return replace(self, definitions={})
 
     def staged(self, stages: Mapping[str, StagedTable]) -> OpenRecovery:
         """These tables have been read completely."""

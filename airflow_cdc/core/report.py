@@ -170,6 +170,7 @@ class DecisionReport:
     data_loss: str = UNKNOWN_LOSS
     reason: str | None = None
     note: str | None = None
+    others: tuple[str, ...] | None = None
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> DecisionReport:
@@ -177,6 +178,7 @@ class DecisionReport:
         diagnosis, plan = value.get("diagnosis") or {}, value.get("plan") or {}
         problem = diagnosis.get("code") or "UNKNOWN"
         loss = plan.get("data_loss") if problem != "UNKNOWN" else None
+        beside = [f"{other['code']}: {other['description']}" for other in diagnosis.get("others", ())]
         return cls(
             problem,
             diagnosis.get("evidence") or {},
@@ -184,6 +186,7 @@ class DecisionReport:
             loss or UNKNOWN_LOSS,
             plan.get("reason"),
             value.get("note") or None,
+            (*beside, *diagnosis.get("remarks", ())) or None,
         )
 
 
@@ -199,7 +202,7 @@ _PLAIN = (
     "offset_before",
     "offset_after",
 )
-_OPTIONAL = ("peer", "writer", "reason", "note", "links", "started_by", "approved", "began", "ended")
+_OPTIONAL = ("peer", "writer", "reason", "note", "others", "links", "started_by", "approved", "began", "ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +211,8 @@ class RecoveryReport:
 
     `verdict` may be left out; it is then the worst verdict of the tables. It is never better than that.
     `started_by` is the Airflow user who triggered the run, `approved` who approved its plan ("by ann", "not needed"),
-    `began` and `ended` are ISO times. These four, `peer`, `writer`, `reason`, `note` and `links` are in the JSON only
-    when given.
+    `began` and `ended` are ISO times. `others` are the problems that held beside `problem`, and what was said of rows,
+    each a sentence. These five, `peer`, `writer`, `reason`, `note` and `links` are in the JSON only when given.
     """
 
     pipeline: str
@@ -229,6 +232,7 @@ class RecoveryReport:
     writer: Mapping[str, Any] | None = None
     reason: str | None = None
     note: str | None = None
+    others: tuple[str, ...] | None = None
     links: Mapping[str, str] | None = None
     started_by: str | None = None
     approved: str | None = None
@@ -281,6 +285,7 @@ class RecoveryReport:
             verdict=verdict if complete or verdict is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
             reason=decision.reason,
             note=decision.note,
+            others=decision.others,
         )
 
     @property
@@ -306,8 +311,11 @@ class RecoveryReport:
         raw: dict[str, Any] = dict(json.loads(value) if isinstance(value, str) else value)
         raw["tables"] = tuple(TableReport.from_json(table) for table in raw["tables"])
         raw["steps"] = tuple(StepReport(**step) for step in raw["steps"])
+        raw["others"] = tuple(raw["others"]) if raw.get("others") else None
         return cls(**raw)
 
 
 def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, tuple) else value

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_cdc.core.errors import MALFORMED, SchemaError
@@ -90,12 +90,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A source table: columns in order, and the columns that tell rows apart (empty = keyless)."""
+    """A source table: columns in order, and the columns that tell rows apart (empty = keyless).
+
+    `left_out`: columns of the source that are not mirrored. They are no part of the definition as JSON.
+    """
 
     schema: str
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(sorted(self.columns, key=lambda c: c.ordinal)))
@@ -123,6 +127,11 @@ class Table:
     def mirrored(self) -> tuple[Column, ...]:
         """The columns that the sink has: all columns."""
         return self.columns
+
+    def without(self, names: Collection[str]) -> Table:
+        """The table without these columns, which are left out; itself for none."""
+        kept = tuple(column for column in self.columns if column.name not in names)
+        return replace(self, columns=kept, left_out=(*self.left_out, *sorted(names))) if names else self
 
     @property
     def compared(self) -> tuple[Column, ...]:
@@ -154,7 +163,7 @@ class Table:
             raise SchemaError(
                 f"a table definition of format {data.get('format', 1)} cannot be read, only of format {FORMAT}",
                 where=f"{data.get('schema')}.{data.get('name')}",
-                todo="Recover the table (diff_repair or full_snapshot): that writes its definition anew.",
+                todo="Recover the table (diff_repair or full_snapshot): that writes its definition again.",
             )
         try:
             columns = tuple(Column.from_json(column) for column in data["columns"])

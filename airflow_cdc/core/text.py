@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from airflow_cdc.core.secrets import mask_text
 
 _SHOWN = 400
+# a terminal's escapes, all but line ends and tabs, and the marks that turn the direction of what follows
+_MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+# how much of a text is searched for secrets, as a multiple of what is shown: a secret becomes three characters
+_SEARCHED = 16
+
+
+def printable(text: str) -> str:
+    """A text that moves no cursor, colours nothing and turns no line around: such characters are written as JSON writes them."""
+    return _MOVES.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def shorten(text: str, limit: int = _SHOWN) -> str:
     """The first `limit` characters at most."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def shown(text: str, limit: int = _SHOWN) -> str:
+    """The first `limit` characters at most, without secrets.
+
+    The text is cut before it is searched for secrets, so that a long one costs no time. The word in which it is cut goes,
+    because half of a secret is not recognised.
+    """
+    if len(text) > limit * _SEARCHED:
+        head = text[: limit * _SEARCHED]
+        text = head[: max(head.rfind(" "), head.rfind("\n"), 0)] or head[:limit].partition("://")[0]
+    return shorten(mask_text(text), limit)
 
 
 def first_named(rows: Iterable[tuple[Sequence[str], str]], text: str, otherwise: str) -> str:
@@ -23,7 +45,7 @@ def trace_excerpt(trace: str, limit: int = 800) -> str:
     """The first line of a stack trace and its causes, without secrets, at most `limit` characters."""
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     telling = lines[:1] + [line for line in lines[1:] if line.startswith("Caused by:")]
-    return shorten(mask_text(" | ".join(dict.fromkeys(telling))), limit)
+    return shown(" | ".join(dict.fromkeys(telling)), limit)
 
 
 def root_cause(trace: str) -> str:

@@ -47,6 +47,16 @@ class TopicState:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestRecord:
+    """How a topic's newest record is written; `headers`: their names; `at_ms`: when (epoch), 0: not said."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[str, ...] = ()
+    at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class TopicOffsets:
     """One topic: its id ("" from brokers that give none) and, of each partition, the next offset to read.
 

@@ -7,6 +7,7 @@ from airflow.sdk import Connection
 from airflow_cdc.connectors.flink.connector import FlinkConnector
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.flink.offset import FlinkCodec
+from airflow_cdc.core.endpoint import Address
 from airflow_cdc.hooks.base import CdcHook, flag
 
 
@@ -27,16 +28,14 @@ class FlinkHook(CdcHook[FlinkEndpoint]):
         """The addresses and the login there. Raises ConfigError."""
         extra = conn.extra_dejson
         host = self.required(conn.host, "host")
-        url = host if "://" in host else f"{conn.schema or 'http'}://{host}"
-        if conn.port:
-            url = f"{url.rstrip('/')}:{conn.port}"
-        elif "://" not in host:
-            url = f"{url}:8081"
+        given = host if "://" in host else f"{conn.schema or 'http'}://{host}"
+        address = Address.of(given, "Flink")
+        port = conn.port or ("" if "://" in host else 8081)
         return FlinkEndpoint(
-            url,
+            f"{address.url}:{port}" if port else address.url,
             str(extra.get("gateway") or ""),
-            conn.login or "",
-            conn.password or "",
+            conn.login or address.user,
+            conn.password or address.password,
             flag(extra, "verify", default=True),
         )
 

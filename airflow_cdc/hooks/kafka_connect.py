@@ -9,6 +9,7 @@ from typing import Any, Final
 from airflow.sdk import Connection
 
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
+from airflow_cdc.core.endpoint import Address
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook, flag
 
@@ -49,16 +50,13 @@ class KafkaConnectHook(CdcHook[ConnectEndpoint]):
         extra = conn.extra_dejson
         host = self.required(conn.host, "host")
         self._refuse_managed(host)
-        url = host if "://" in host else f"{conn.schema or 'http'}://{host}"
-        if conn.port:
-            url = f"{url.rstrip('/')}:{conn.port}"
-        elif "://" not in host:
-            url = f"{url}:8083"
+        address = Address.of(host if "://" in host else f"{conn.schema or 'http'}://{host}", "Kafka Connect")
+        port = conn.port or ("" if "://" in host else 8083)
         given: dict[str, Any] = {field: str(extra[name]) for name, field in AUTH.items() if extra.get(name)}
         return ConnectEndpoint(
-            url=url.rstrip("/"),
-            user=conn.login or "",
-            password=conn.password or "",
+            url=f"{address.url}:{port}" if port else address.url,
+            user=conn.login or address.user,
+            password=conn.password or address.password,
             verify=extra.get("ca_file") or flag(extra, "verify", default=True),
             **given,
         )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from airflow.sdk import Connection
 
+from airflow_cdc.core.endpoint import Address
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.extras import needs
 from airflow_cdc.hooks.base import CdcHook, tls_settings
@@ -36,10 +38,11 @@ class CdcOpenSearchHook(CdcHook[OpenSearchEndpoint]):
         scheme = conn.schema or "https"
         if scheme not in {"http", "https"}:
             raise ConfigError(f"schema is {scheme!r}", where=self.where, todo="Write https or http.")
+        address = Address.of(host if "://" in host else f"{scheme}://{host}", "OpenSearch")
         return OpenSearchEndpoint(
-            url=f"{scheme}://{host}:{conn.port or 9200}",
-            user=conn.login or "",
-            password=conn.password or "",
+            url=address.url if re.search(r":\d+$", address.url) else f"{address.url}:{conn.port or 9200}",
+            user=conn.login or address.user,
+            password=conn.password or address.password,
             **tls_settings(extra),
             shards=self._number(extra.get("shards"), "shards", 1),
             replicas=self._number(extra.get("replicas"), "replicas", 0),

@@ -12,6 +12,7 @@ from airflow.sdk import BaseHook, BaseNotifier, Context
 
 from airflow_cdc.alerting.severity import Severity
 from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.text import printable
 
 Options = Mapping[str, Any]
 
@@ -33,6 +34,10 @@ class Message:
     key: str = ""
     resolved: bool = False
     link: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("text", "title"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,10 @@ def _apprise(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
 
 
 def _marked(message: Message) -> str:
+    """Slack's own form: `<!channel>` in another system's text would call everybody."""
     word = "resolved" if message.resolved else str(message.severity)
-    return f"[{word}] {message.text}"
+    text = message.text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"[{word}] {text}"
 
 
 CHANNELS: Mapping[str, Channel] = {

@@ -40,12 +40,12 @@ _BY_CODE: Mapping[str, Action] = {
     NOT_OBSERVED: Action(
         "Diagnose…", "The recovery diagnoses first, and asks before it changes anything.", form=RECOVER_FORM
     ),
-    RECOVERED: Action(
-        "Look again…", "The pipeline has not been diagnosed since the recovery ended.", form=RECOVER_FORM
-    ),
+    RECOVERED: Action("Look again…", "The pipeline has not been diagnosed since the run ended.", form=RECOVER_FORM),
     RECOVERY_OPEN: Action("Follow the recovery", "It runs, waits for an answer, or has failed.", RECOVERY_DAG_ID),
     "UNKNOWN": Action("Find out why", "Nothing is done while something cannot be read."),
-    "CONNECTOR_STOPPED": Action("What to do", "Somebody stopped the connector; whoever did should start it again."),
+    "CONNECTOR_STOPPED": Action(
+        "What to do", "Somebody stopped the connector; the person who did should start it again."
+    ),
     "SINK_BEHIND": Action("What to do", "The changes wait in the topics: apply is paused, failing, or stopped by DDL."),
 }
 _BY_STRATEGY: Mapping[str, Action] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -24,9 +25,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from airflow_cdc.config import settings
-from airflow_cdc.config.registry import load_unchanged
-from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.config.registry import Declared, load_unchanged
+from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, dag_id_for, main_dag_id
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import RECOVER_FORM, REPAIR_FORM
@@ -84,7 +84,10 @@ def may_read(request: Request, pipeline: str, user: GetUserDep) -> str:
     applied = declared is None or declared.is_applied
     requires_access_dag("GET", param_dag_id=main_dag_id(pipeline, applied=applied))(request, user)
     if declared is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, f"There is no pipeline {pipeline} in pipelines.yaml.")
+        error = _registered().errors.get(pipeline)
+        raise HTTPException(
+            status.HTTP_404_NOT_FOUND, str(error or f"There is no pipeline {pipeline} in pipelines.yaml.")
+        )
     return pipeline
 
 
@@ -156,6 +159,7 @@ def overview(request: Request, user: GetUserDep, search: Annotated[Search, Depen
     rows = view.overview(
         _store(), names, datetime.now(UTC), _registered(), running_runs([_registered()[name] for name in names])
     )
+    rows += [view.misdeclared(name, str(error)) for name, error in _misdeclared(user).items()]
     listing = view.listing(rows, search.q.strip(), search.state, search.page, owner=search.owner, tag=search.tag)
     owners, tags = sorted({one.owner for one in rows if one.owner}), sorted({tag for one in rows for tag in one.tags})
     filters: dict[str, Any] = {"owners": owners, "tags": tags, "counts": view.counts(rows)}
@@ -280,6 +284,16 @@ def _readable(user: Any) -> list[str]:
     return [name for dag_id, name in by_dag.items() if _may_read(user, dag_id, teams.get(dag_id))]
 
 
+def _misdeclared(user: Any) -> Mapping[str, ConfigError]:
+    """The pipelines that are declared badly, with what is wrong; of those whose DAG, as far as can be told, the user may read."""
+    errors = _registered().errors
+    ids = {name: [main_dag_id(name, applied=applied) for applied in (True, False)] for name in errors}
+    teams = DagModel.get_dag_id_to_team_name_mapping([one for both in ids.values() for one in both])
+    return {
+        name: errors[name] for name, both in ids.items() if all(_may_read(user, one, teams.get(one)) for one in both)
+    }
+
+
 def _may_read(user: Any, dag_id: str, team: str | None = None) -> bool:
     details = DagDetails(id=dag_id, team_name=team)
     return get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
@@ -289,7 +303,7 @@ def _store() -> ReportStore:
     return ReportStore(settings.report_dir())
 
 
-def _registered() -> dict[str, Pipeline]:
+def _registered() -> Declared:
     return load_unchanged(settings.registry_path())
 
 

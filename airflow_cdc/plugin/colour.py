@@ -32,7 +32,7 @@ SINK_DIFFERS = "SINK_DIFFERS"
 _SAYS_NOTHING = frozenset({"HEALTHY", NOT_OBSERVED, RECOVERED})
 
 # codes that only the page uses
-CODES: Mapping[str, Colour] = {NOT_OBSERVED: Colour.AMBER, RECOVERED: Colour.AMBER, SINK_DIFFERS: Colour.RED}
+CODES: Mapping[str, Colour] = {NOT_OBSERVED: Colour.AMBER, RECOVERED: Colour.AMBER}
 _OF_SEVERITY: Mapping[Severity, Colour] = {
     Severity.CRITICAL: Colour.RED,
     Severity.ERROR: Colour.RED,
@@ -59,7 +59,10 @@ def present_code(observation: StoredObservation | None, runs: Sequence[RunSummar
     is good, but in which a check found differing rows that nothing has proven equal since.
     """
     code = _of_position(observation, next((run for run in runs if run.kind == RECOVERY), None))
-    return SINK_DIFFERS if known_to_differ(runs) and code in _SAYS_NOTHING else code
+    if known_to_differ(runs):
+        return SINK_DIFFERS if code in _SAYS_NOTHING else code
+    # a repair, too, proves rows equal
+    return RECOVERED if code == SINK_DIFFERS else code
 
 
 def _of_position(observation: StoredObservation | None, recovery: RunSummary | None) -> str:

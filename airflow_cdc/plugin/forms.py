@@ -38,6 +38,8 @@ DURATIONS: Mapping[str, str] = {
     "3d": "3 days",
     "7d": "7 days",
 }
+# the tables that the form shows
+SHOWN = "shown"
 THIS_PROBLEM, EVERYTHING = "problem", "everything"
 MOST_TEXT = 1000
 MOST_BYTES = 1_000_000
@@ -135,9 +137,20 @@ def end_silences(store: ReportStore, pipeline: str, user: str) -> None:
 
 
 def _tables(pipeline: Pipeline, fields: Fields) -> list[str]:
-    """The chosen tables; [] if all are chosen, which the DAGs take as all."""
-    tables = [table for table in fields.get("tables", ()) if table in pipeline.source.tables]
-    return [] if len(tables) == len(pipeline.source.tables) else tables
+    """The chosen tables; [] if all are chosen, or none, which the DAGs take as all.
+
+    Raises 400 for a form of another day: for a chosen table that is no longer declared, and for "all" of other tables
+    than the form shows. Worked case: the only chosen table was removed from pipelines.yaml, and all others were repaired.
+    """
+    declared, chosen, shown = set(pipeline.source.tables), fields.get("tables", ()), set(fields.get(SHOWN, ()))
+    if gone := sorted(set(chosen) - declared):
+        raise _bad(f"{', '.join(gone)}: not declared in pipeline {pipeline.name} (any more). Load the form again.")
+    if not chosen and shown != declared:
+        others = ", ".join(sorted(shown ^ declared))
+        raise _bad(
+            f"No table is chosen, which means all; but the form is old and does not agree on {others}. Load it again."
+        )
+    return [] if set(chosen) == declared else [table for table in pipeline.source.tables if table in chosen]
 
 
 def _note(fields: Fields) -> str:

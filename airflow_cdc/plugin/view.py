@@ -9,7 +9,6 @@ from typing import Any
 
 from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.core.duration import span
-from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.plugin.action import Action, actions_for
 from airflow_cdc.plugin.chart import Chart, purge_at, retention_chart
@@ -24,14 +23,19 @@ from airflow_cdc.reports.stored import (
     known_to_differ,
     verified_through,
 )
+from airflow_cdc.unexpected import foreseen
 
 STALE_SECONDS = 3600.0
 EPOCH = datetime.fromtimestamp(0, UTC)
 PAGE_ROWS = 50
 _MEANINGS = {
     "NOT_OBSERVED": "Nobody has diagnosed this pipeline yet.",
-    "RECOVERED": "A recovery ended with MATCH after this problem was observed; the pipeline has not been diagnosed since.",
+    "RECOVERED": "A run ended with MATCH after this problem was observed; the pipeline has not been diagnosed since.",
 }
+# what pages read of a row
+_COMPUTED = (
+    "actions", "unreachable", "data_age", "data_lag", "urgency", "last_runs", "chart", "purge_in", "left", "forecast"
+)  # fmt: skip
 _FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
 
 
@@ -230,19 +234,31 @@ def row(
     running: RunningRun | None = None,
 ) -> Row:
     """The stored facts of one pipeline; an unreadable file is mentioned, and the pipeline is then unknown."""
-    known = _known(store, name, now)
+    known = _readable(store, name, now)
     has_sink = declared is None or declared.has_sink
     owner, tags, own_dags = (declared.owner, declared.tags, declared.airflow.own_dags) if declared else ("", (), False)
     return replace(known, has_sink=has_sink, own_dags=own_dags, owner=owner, tags=tags, running=running, now=now)
 
 
-def _known(store: ReportStore, name: str, now: datetime) -> Row:
+def misdeclared(name: str, error: str) -> Row:
+    """The row of a pipeline that is declared badly: nobody watches it, and it has no DAGs until that is corrected."""
+    meaning = "It is declared badly in pipelines.yaml, so nothing watches or applies it."
+    return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=error)
+
+
+def _readable(store: ReportStore, name: str, now: datetime) -> Row:
+    """The row; that of an unknown pipeline if anything in its files, or anything that a page computes of it, is odd."""
     try:
         row = _row(name, store.observation(name), store.runs(name), now)
-        return replace(row, silence=store.silence(name, row.code, now.isoformat()))
-    except CdcError as error:
-        meaning = "The stored state of this pipeline cannot be read."
-        return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=str(error))
+        row = replace(row, silence=store.silence(name, row.code, now.isoformat()), now=now)
+        for computed in _COMPUTED:
+            getattr(row, computed)
+        _urgency(row)
+        timeline(row)
+    except Exception as error:
+        meaning, why = "The stored state of this pipeline cannot be read.", str(foreseen(error, "reading it"))
+        return Row(name, "UNKNOWN", meaning, Colour.AMBER, None, "", stale=True, since="", runs=(), error=why)
+    return row
 
 
 def _row(name: str, observation: StoredObservation | None, runs: Sequence[RunSummary], now: datetime) -> Row:

@@ -12,6 +12,10 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 # one heading per code; a section ends where the next heading begins
+_AS_FOR = re.compile(r"\*\*Do\*\* as for (\w+)")
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
+_MARKUP = re.compile(r"\*\*|`")
+_SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z])")
 _SECTION = re.compile(r"^## (\w+)\n(.*?)(?=^#|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -21,6 +25,18 @@ def runbook_html(code: str) -> Markup:
     Links lead to other pages of the documentation, which are not served here, so only their text is kept.
     """
     return Markup(_markdown().render(_sections().get(code, "")))  # noqa: S704 - the package's own text, HTML switched off
+
+
+def first_aid(code: str) -> str:
+    """The first two sentences of what the runbook says to do about a problem, as plain text; "" if there is no such code."""
+    section = " ".join(_sections().get(code, "").split())
+    if (other := _AS_FOR.search(section)) is not None:
+        return first_aid(other[1])
+    _, marked, todo = section.partition("**Do")
+    if not marked:
+        return ""
+    todo = _MARKUP.sub("", _LINK.sub(r"\1", todo.split("**Loses**")[0].split(" | ")[0])).lstrip(":* ")
+    return " ".join(_SENTENCE.split(todo.strip())[:2])
 
 
 def runbook_codes() -> tuple[str, ...]:

@@ -5,8 +5,9 @@ A reader never sees half a file: on a disk a file is renamed into place, and obj
 
 from __future__ import annotations
 
+import hashlib
 import json
-import uuid
+import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,13 +19,22 @@ from urllib.parse import urlsplit
 from airflow_cdc.core.errors import MALFORMED, CdcError
 from airflow_cdc.core.kind import Lazy
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.core.text import shown
 from airflow_cdc.decisions.compare.row_diff import RowPair, rows_file
+from airflow_cdc.files import replace_file
 from airflow_cdc.reports.stored import RunSummary, Silence, StoredObservation, with_run
 
 OBSERVATION = "observation.json"
 RUNS = "runs.json"
 SILENCES = "silences.json"
 REPORT = "report.json"
+# in a pipeline's folder beside the runs'
+_OURS = (OBSERVATION, RUNS, SILENCES, "offsets")
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.~-]{0,199}")
+_FOLDER = re.compile(r"[A-Za-z0-9_.~-]{0,200}=[0-9a-f]{8}")
+_ODD = re.compile(r"[^A-Za-z0-9_.~-]|^\.")
+_LONGEST = 200
+OWN_FILE, OWN_FOLDER = 0o600, 0o700
 READERS = 16
 TRIES = 3
 
@@ -44,8 +54,13 @@ def connection_of(url: str) -> str:
 
 
 def safe(run_id: str) -> str:
-    """The folder name of a run's report."""
-    return run_id.replace(":", "_").replace("+", "_").replace("/", "_")
+    """The folder name of a run's report; that of a folder's name is itself. No two runs have one, and none has a file's.
+
+    What stands for `:`, `+` and `/` could be in an id, too: `a:b` becomes `a_b=` and eight digits of its hash.
+    """
+    if not run_id or _FOLDER.fullmatch(run_id) or (_PLAIN.fullmatch(run_id) and run_id not in _OURS):
+        return run_id
+    return f"{_ODD.sub('_', run_id)[:_LONGEST]}={hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -58,9 +73,14 @@ class ReportStore:
     def _opened(self) -> tuple[Any, str]:
         import fsspec
 
-        if connection_of(self.root):
-            return _BY_CONNECTION.load()(self.root)
-        files, path = fsspec.core.url_to_fs(self.root)
+        try:
+            if connection_of(self.root):
+                return _BY_CONNECTION.load()(self.root)
+            files, path = fsspec.core.url_to_fs(self.root)
+        except CdcError:
+            raise
+        except Exception as error:  # each store's library has its own
+            raise self._failed("open", error) from error
         return files, str(path).rstrip("/")
 
     def location(self, *parts: str) -> str:
@@ -74,7 +94,7 @@ class ReportStore:
             return bytes(files.cat_file("/".join((base, *parts))))
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
-        except (OSError, ValueError) as error:
+        except Exception as error:  # each store's library has its own, which are no OSError
             raise self._failed("read", error, *parts) from error
 
     def write(self, text: str | bytes, *parts: str) -> str:
@@ -83,12 +103,13 @@ class ReportStore:
         files, base = self._opened
         path = "/".join((base, *parts))
         try:
-            files.makedirs(path.rpartition("/")[0], exist_ok=True)
             if "file" in (files.protocol if isinstance(files.protocol, tuple) else (files.protocol,)):
-                _replace(Path(path), content)
+                _own_folder(Path(path).parent)
+                replace_file(Path(path), content, mode=OWN_FILE)
             else:
+                files.makedirs(path.rpartition("/")[0], exist_ok=True)
                 files.pipe_file(path, content)
-        except (OSError, ValueError) as error:
+        except Exception as error:
             raise self._failed("write", error, *parts) from error
         return self.location(*parts)
 
@@ -99,8 +120,9 @@ class ReportStore:
                 self.write(path.read_bytes(), *path.relative_to(folder).parts)
 
     def _failed(self, verb: str, error: Exception, *parts: str) -> CdcError:
+        said = shown(str(error), 200)
         return CdcError(
-            f"can't {verb} the stored file: {type(error).__name__}",
+            f"can't {verb} the stored file: {type(error).__name__}{f' ({said})' if said else ''}",
             where=self.location(*parts),
             todo="Check [cdc] report_dir and its permissions.",
         )
@@ -158,7 +180,7 @@ class ReportStore:
             return parse(json.loads(text))
         except (CdcError, *MALFORMED) as error:
             raise CdcError(
-                f"the stored file has an unknown form: {type(error).__name__}",
+                f"the stored file has an unknown form: {type(error).__name__} {shown(str(error), 200)}",
                 where=self.location(*parts),
                 todo="It was written by another version, or by hand: remove it and diagnose again.",
             ) from error
@@ -193,6 +215,13 @@ class ReportStore:
             return []  # the list is only an index: an unreadable one is started again
 
 
+def _own_folder(folder: Path) -> None:
+    """Create what is missing of it for this user alone: reports hold rows. Existing folders stay as they are."""
+    if not folder.is_dir():
+        _own_folder(folder.parent)
+        folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
+
+
 def _pairs(value: Any) -> list[RowPair]:
     return [RowPair.from_json(one) for one in value]
 
@@ -207,12 +236,3 @@ def _runs(value: Any) -> list[RunSummary]:
 
 def _text(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        part.write_bytes(content)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -13,10 +13,10 @@ from typing import Any
 from airflow_cdc.core.forecast import Margin
 from airflow_cdc.core.observation import Ahead, ConnectorFacts, Observation, SinkFacts, SourceFacts
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.lag import events_waiting
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
+from airflow_cdc.reports.forms import duration, moment, read
 
 KEPT_CHANGES = 200
 KEPT_RUNS = 50
@@ -146,19 +146,18 @@ class StoredObservation:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> StoredObservation:
-        """The inverse of to_json(). Raises KeyError, TypeError or ValueError for anything else."""
-        nested = {
-            "diagnosis": Diagnosis.from_json(value["diagnosis"]),
-            "retention": Margin(**value["retention"]) if value["retention"] else None,
-            "changes": tuple(Change(**change) for change in value["changes"]),
-            "samples": tuple(Sample(**sample) for sample in value.get("samples") or ()),
-            "ahead": {topic: _ahead(one) for topic, one in (value.get("ahead") or {}).items()},
-        }
-        return cls(**{**value, **nested})
-
-
-def _ahead(value: Mapping[str, Any]) -> Ahead:
-    return Ahead(**{**value, "end": TopicOffsets(**value["end"])})
+        """The inverse of to_json(). Raises ValueError for anything else."""
+        stored = read(cls, value)
+        for at in (
+            stored.taken_at,
+            *(change.at for change in stored.changes),
+            *(sample.at for sample in stored.samples),
+            *(one.since for one in stored.ahead.values()),
+        ):
+            moment(at)
+        for name in ("earliest_s", "latest_s"):
+            duration((stored.forecast or {}).get(name))
+        return stored
 
 
 def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Sample, ...]:
@@ -196,8 +195,11 @@ class Silence:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Silence:
-        """The inverse of to_json()."""
-        return cls(**value)
+        """The inverse of to_json(). Raises ValueError for anything else."""
+        stored = read(cls, value)
+        for at in (stored.at, stored.until, *([stored.ended_at] if stored.ended_at else [])):
+            moment(at)
+        return stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +262,11 @@ class RunSummary:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunSummary:
-        """The inverse of to_json()."""
-        return cls(**value)
+        """The inverse of to_json(). Raises ValueError for anything else."""
+        stored = read(cls, value)
+        for at in (stored.ended_at, *stored.verified_through.values()):
+            moment(at)
+        return stored
 
 
 def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = frozenset()) -> list[RunSummary]:

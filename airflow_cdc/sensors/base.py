@@ -12,6 +12,7 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_cdc.core.errors import CdcError, SourceError, UnknownStateError
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
+from airflow_cdc.unexpected import foreseen
 
 
 class AvailabilitySensor(BaseSensorOperator):
@@ -53,8 +54,8 @@ class AvailabilitySensor(BaseSensorOperator):
         trigger = self.trigger()
         try:
             answer = trigger.probe(prepared)
-        except CdcError as error:
-            answer = Answer(State.UNKNOWN, str(error))
+        except Exception as error:
+            answer = Answer(State.UNKNOWN, str(foreseen(error, "the probe")))
         event = answer.to_event(**trigger.facts())
         self.log.info("%s: %s", answer.state, answer.reason)
         return PokeReturnValue(is_done=self.settled(event), xcom_value=event)

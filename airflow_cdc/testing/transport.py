@@ -128,6 +128,16 @@ class TransportContract:
         transport.gathered([topic])
         assert [one.value for one in transport.records(topic)] == odd
 
+    def test_the_newest_record_tells_how_records_are_written(self, bench: TransportBench, transport: Any) -> None:
+        topic, empty = bench.topic(), bench.topic()
+        assert transport.newest([empty, "no_such_topic"]) == {}
+        bench.send(topic, [b"older", b"{}", bytes(range(256))])
+        transport.gathered([topic])
+        assert transport.newest([topic, empty])[topic].value == bytes(range(256))
+        bench.send(topic, [b"{}"])
+        transport.gathered([topic])
+        assert transport.newest([topic])[topic].value == b"{}"
+
     def test_the_age_of_records(self, bench: TransportBench, transport: Any) -> None:
         topic = bench.topic()
         bench.send(topic, [b"a"])

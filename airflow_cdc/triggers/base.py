@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.unexpected import foreseen
 
 # Waiting threads cost almost nothing; the number of probes at work is limited by the processor anyway.
 PROBE_THREADS = 48
@@ -28,6 +29,8 @@ SILENT_THREADS = 16
 # a probe that failed and took longer than this counts as unanswered
 SILENT_SECONDS = 1.0
 PROBE_TIMEOUT = 45.0
+# an odd answer may be of a server that is just starting; one that stays odd is told to people, by a task that fails
+BROKEN_PROBES = 5
 
 _pool = ThreadPoolExecutor(max_workers=PROBE_THREADS, thread_name_prefix="cdc-probe")
 _silent_pool = ThreadPoolExecutor(max_workers=SILENT_THREADS, thread_name_prefix="cdc-probe-silent")
@@ -49,7 +52,7 @@ class State(StrEnum):
     RECOVERED = "recovered"
 
 
-FINAL = frozenset({State.AVAILABLE, State.LOST, State.PROBLEM, State.RECOVERED})
+FINAL = frozenset({State.AVAILABLE, State.LOST, State.PROBLEM, State.RECOVERED, State.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class ProbeTrigger(BaseTrigger):
         self.timeout = timeout
         self._silent = False
         self._asked: Future[Answer] | None = None
+        self._broken = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -113,8 +117,8 @@ class ProbeTrigger(BaseTrigger):
         deadline = time.monotonic() + self.timeout
         try:
             prepared = await self.prepare()
-        except CdcError as error:
-            yield self._event(Answer(State.ERROR, str(error)))
+        except Exception as error:
+            yield self._event(Answer(State.ERROR, str(foreseen(error, "preparing the trigger"))))
             return
         # All triggers of a triggerer begin together when it starts. Unless their second probes are spread over the
         # interval, they come in one burst each time, and a burst of 150 probes occupies the processor for a quarter of
@@ -141,6 +145,11 @@ class ProbeTrigger(BaseTrigger):
             answer = Answer(State.UNKNOWN, f"no answer within {PROBE_TIMEOUT:g} s")
         except CdcError as error:
             answer = Answer(State.UNKNOWN, str(error))
+        except Exception as error:
+            self._broken += 1
+            state = State.ERROR if self._broken >= BROKEN_PROBES else State.UNKNOWN
+            return Answer(state, str(foreseen(error, "a probe")))
+        self._broken = 0
         self._silent = answer.state is State.UNKNOWN and time.monotonic() - began >= SILENT_SECONDS
         return answer
 

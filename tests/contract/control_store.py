@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,11 +16,12 @@ import pytest
 from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import KEEP_RUNS, NEWEST_FORMAT
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, StaleHeadError, UnknownStateError, UsageError
-from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.observation import OpenFacts
 from airflow_cdc.core.ports import ControlStore, StoredDocument
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.core.xa import XaState
 from airflow_cdc.reports.stored import LASTING
 from stack.process import wait_until
 from tests.contract.control_worker import add_one
@@ -29,16 +31,29 @@ LATE_S = 240.0
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A machine's clock, which may be `ahead` of true time, and a stopwatch; both stand until time is moved forward."""
 
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+    def __init__(self, time: Clock | None = None, *, ahead: float = 0.0) -> None:
+        self._time, self._ahead = time, timedelta(seconds=ahead)
+        self._now = datetime(2026, 1, 1, tzinfo=UTC)
+
+    @property
+    def now(self) -> datetime:
+        return self._now if self._time is None else self._time.now
 
     def __call__(self) -> datetime:
-        return self.now
+        return self.now + self._ahead
+
+    def elapsed(self) -> float:
+        return self.now.timestamp()
 
     def forward(self, seconds: float) -> None:
-        self.now += timedelta(seconds=seconds)
+        self._now += timedelta(seconds=seconds)
+
+
+def on_a_machine(store: ControlStore, clock: Clock, sleep: Callable[[float], None]) -> Control:
+    """The document as a process on a machine with this clock has it; `sleep` says what happens while it waits."""
+    return Control(store, "shop", clock=clock, elapsed=clock.elapsed, sleep=sleep)
 
 
 class StoreBench(Protocol):
@@ -133,7 +148,7 @@ class ControlStoreSuite:
 
     @pytest.fixture
     def control(self, store: ControlStore, clock: Clock) -> Control:
-        return Control(store, "shop", clock=clock)
+        return on_a_machine(store, clock, clock.forward)
 
     # the store itself
 
@@ -147,6 +162,7 @@ class ControlStoreSuite:
             "ledger": {},
             "stamps": {},
             "checks": {},
+            "xa": {},
             "abandoned": {},
             "audit": [],
         }
@@ -297,13 +313,57 @@ class ControlStoreSuite:
 
     def test_a_lease_keeps_others_out_until_it_runs_out(self, control: Control, clock: Clock) -> None:
         lease = control.acquire("a", 30)
-        assert lease == Lease("a", "2026-01-01T00:00:30.000+00:00")
+        assert (lease.owner, lease.expires_at, lease.seconds) == ("a", "2026-01-01T00:00:30.000+00:00", 30)
         clock.forward(29)
         with pytest.raises(LeaseHeldError, match="a until 2026-01-01T00:00:30") as caught:
             control.acquire("b", 30)
         assert (caught.value.owner, caught.value.expires_at) == ("a", lease.expires_at)
         clock.forward(1)
         assert control.acquire("b", 30).owner == "b"
+
+    def test_inv_46_a_valid_lease_is_safe_from_a_machine_whose_clock_is_ahead(
+        self, store: ControlStore, clock: Clock
+    ) -> None:
+        """A lease of 120 s, renewed every 40 s: for a clock 130 s ahead it has always expired."""
+        holder = on_a_machine(store, clock, clock.forward)
+        holder.acquire("a", 120)
+
+        def meanwhile(seconds: float) -> None:
+            before, now = clock.elapsed() // 40, (clock.elapsed() + seconds) // 40
+            clock.forward(seconds)
+            if now > before:
+                holder.renew("a", 120)
+
+        for ahead in (130, 3600, 86_400):
+            with pytest.raises(LeaseHeldError, match="has been renewed: a clock is wrong"):
+                on_a_machine(store, Clock(clock, ahead=ahead), meanwhile).acquire("b", 120)
+        assert holder.renew("a", 120).owner == "a"
+
+    @pytest.mark.parametrize("ahead", [-86_400, -130, 0, 130, 86_400])
+    def test_inv_46_a_dead_owners_lease_is_free_soon_whatever_the_clocks_say(
+        self, store: ControlStore, clock: Clock, ahead: float
+    ) -> None:
+        on_a_machine(store, Clock(clock, ahead=ahead), clock.forward).acquire("dead", 120)
+        taker, began = on_a_machine(store, clock, clock.forward), clock.elapsed()
+
+        def taken() -> bool:
+            try:
+                return taker.acquire("b", 120).owner == "b"
+            except LeaseHeldError:
+                return False
+
+        while not taken():
+            clock.forward(60)  # who is refused asks again with its next run
+        assert clock.elapsed() - began <= 2 * 120 + 60
+
+    def test_inv_37_nobody_who_cannot_ask_airflow_takes_the_lease_of_a_dag_run(
+        self, control: Control, clock: Clock
+    ) -> None:
+        control.acquire("run:1", 30, dag_id="cdc_recovery")
+        clock.forward(3600)
+        with pytest.raises(LeaseHeldError, match="Airflow does not say that the run has ended"):
+            control.acquire("apply", 30)
+        assert control.acquire("run:2", 30, ended=lambda lease: lease.owner == "run:1").owner == "run:2"
 
     def test_an_owner_renews_by_acquiring_again(self, control: Control, clock: Clock) -> None:
         control.acquire("a", 30)
@@ -315,7 +375,7 @@ class ControlStoreSuite:
         clock.forward(100)
         assert control.renew("a", 30).owner == "a"
         clock.forward(31)
-        control.acquire("b", 30)
+        assert control.acquire("b", 30).owner == "b"
         with pytest.raises(LeaseHeldError, match="lease of a is lost: b holds it"):
             control.renew("a", 30)
 
@@ -415,6 +475,38 @@ class ControlStoreSuite:
         runs = list(control.state()["ledger"])
         assert [run for run in runs if run.startswith("night")] == [f"night-{number}" for number in range(5, 25)]
         assert "recovery" in runs
+
+    def test_inv_32_every_comparison_keeps_the_sources_xa_counters_and_only_an_equal_table_settles_a_doubt(
+        self, control: Control
+    ) -> None:
+        early, late = XaState("uuid", 1000.0, 5, 1), XaState("uuid", 1000.0, 9, 4)
+        control.compared(early, {"shop.orders": Verdict.MATCH, "shop.items": Verdict.INCONCLUSIVE})
+        assert control.facts().compared_xa == {"shop.orders": early, "shop.items": early}
+        control.compared(late, {"shop.orders": Verdict.MISMATCH, "shop.items": Verdict.MATCH})
+        assert control.facts().compared_xa == {"shop.orders": early, "shop.items": late}
+        control.compared(None, {"shop.orders": Verdict.MATCH})  # a source that has none, or does not say
+        assert control.facts().compared_xa["shop.orders"] == early
+
+    def test_inv_32_a_recovery_keeps_the_counters_for_the_tables_that_it_published_and_no_others(
+        self, control: Control
+    ) -> None:
+        """Before a recovery, another table was compared, and a transaction of it was rolled back since: still in doubt."""
+        early, late = XaState("uuid", 1000.0, 5, 1), XaState("uuid", 1000.0, 9, 4)
+        control.compared(early, {"shop.orders": Verdict.MATCH, "shop.items": Verdict.MATCH})
+        control.open_recovery("r1", tables=["shop.orders", "shop.new"])
+        verified = {name: {"verdict": "MATCH", "xa": late.to_json()} for name in ("shop.orders", "shop.new")}
+        control.patch_recovery("r1", verified=verified, published={"shop.orders": 7, "shop.new": 8})
+        control.close_recovery("r1")
+        assert control.facts().compared_xa == {"shop.orders": late, "shop.items": early, "shop.new": late}
+
+    def test_counters_that_nightly_checks_kept_before_they_had_a_place_of_their_own_still_count(
+        self, control: Control
+    ) -> None:
+        early, late = XaState("uuid", 1000.0, 5, 1), XaState("uuid", 1000.0, 9, 4)
+        control.check_done("n1", "shop.orders", {"at": "1", "xa": early.to_json()}, {"verdict": "MATCH"})
+        assert control.facts().compared_xa == {"shop.orders": early}
+        control.compared(late, {"shop.orders": Verdict.MATCH})
+        assert control.facts().compared_xa == {"shop.orders": late}
 
     def test_a_check_is_kept_for_the_next_night_and_in_its_run(self, control: Control) -> None:
         control.check_done("n1", "shop.orders", {"at": "1"}, {"verdict": "MATCH", "samples": ["a"]})

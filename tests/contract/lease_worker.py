@@ -21,7 +21,7 @@ def long_step(run: Run, folder: Path) -> Facts:
 
 def main(folder: str, seconds: str, run_id: str) -> None:
     """`seconds`: how long a lease lasts."""
-    running.LEASE_SECONDS = float(seconds)
+    vars(running).update(LEASE_SECONDS=float(seconds))
     run = run_on(lake_in(Path(folder)), Path(folder) / "reports", "shop.orders", run_id=run_id)
     long_step(run, Path(folder))
 

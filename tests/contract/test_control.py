@@ -62,6 +62,7 @@ def test_reading_creates_nothing(control: Control, lake: Lake) -> None:
         "ledger": {},
         "stamps": {},
         "checks": {},
+        "xa": {},
         "abandoned": {},
         "audit": [],
     }

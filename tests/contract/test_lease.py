@@ -18,7 +18,8 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import LeaseHeldError, SinkError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.recovery import Decision
-from airflow_cdc.flows.lease import Lives, ended_by, kept
+from airflow_cdc.flows.close import let_go
+from airflow_cdc.flows.lease import Lives, ended_by, free_dead, kept
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
@@ -134,6 +135,35 @@ def test_a_run_between_two_of_its_tasks_keeps_its_recovery(
         open_recovery(replace(other, lives=lambda *_: True), Decision.from_json(decision))
 
 
+def test_inv_37_a_run_that_ended_lets_go_at_once_and_a_cleared_task_takes_the_lease_again(
+    control: Control, lake: Lake, tmp_path: Path
+) -> None:
+    """Its recovery is open: the next command may finish it now, not only when the lease has run out after 15 minutes."""
+    control.acquire("run:1", 900, dag_id=DAG)
+    control.open_recovery("run:1", tables=["shop.orders"])
+    let_go(run_on(lake, tmp_path, "shop.orders", run_id="run:1"))
+    assert not taken(control, lambda *_: True), "a run that goes on keeps it, although it let go"
+    control.renew("run:1", 900)
+    let_go(run_on(lake, tmp_path, "shop.orders", run_id="run:1"))
+    assert taken(control, lambda *_: False)
+    with pytest.raises(LeaseHeldError, match="is lost: run:2 holds it"):
+        control.renew("run:1", 900)
+    control.release("run:2")
+    control.renew("run:1", 900)  # the task that is cleared, after a writer that met the open recovery
+
+
+def test_inv_37_a_run_without_an_open_recovery_frees_the_lease_and_never_takes_it_again(
+    control: Control, lake: Lake, tmp_path: Path
+) -> None:
+    let_go(run_on(lake, tmp_path, "shop.orders", run_id="run:1"))
+    assert taken(control, lambda *_: True)
+    let_go(run_on(lake, tmp_path, "shop.orders", run_id="run:1"))
+    assert control.state()["lease"]["owner"] == "run:2"
+    control.release("run:2")
+    with pytest.raises(LeaseHeldError, match="the lease of run:1 is lost"):
+        control.renew("run:1", 900)
+
+
 def test_who_has_no_dag_run_is_dead_once_the_lease_has_run_out(lake: Lake) -> None:
     control = Control(IcebergControlStore(lake), "other")
     control.acquire("apply", 0)
@@ -195,3 +225,31 @@ def test_inv_37_no_other_writer_begins_while_a_recovery_is_open(lake: Lake, tmp_
     with pytest.raises(SinkError, match=r"recovery of run recovery is open"), leased(run):
         pytest.fail("it wrote beside a recovery")
     assert run.clients.control.state()["lease"] is None
+
+
+def test_inv_37_a_writer_that_meets_an_open_recovery_leaves_its_expired_lease_alone(lake: Lake, tmp_path: Path) -> None:
+    """The recovery's next task waits for a slot. A writer that took the lease and gave it back would have ended it."""
+    run, taken_by = run_on(lake, tmp_path, "shop.orders"), "recovery"
+    control = run.clients.control
+    control.acquire(taken_by, 0)
+    control.open_recovery(taken_by, tables=["shop.orders"])
+    with pytest.raises(SinkError, match=r"recovery of run recovery is open"), leased(run):
+        pytest.fail("it wrote beside a recovery")
+    assert control.renew(taken_by, LEASE).owner == taken_by
+
+
+def test_inv_37_a_writer_cannot_ask_airflow_so_the_task_that_starts_it_frees_what_a_dead_run_left(
+    lake: Lake, tmp_path: Path
+) -> None:
+    driver = replace(run_on(lake, tmp_path, "shop.orders"), run_id="apply__run:2")
+    control = driver.clients.control
+    control.acquire("run:1", 0.2, dag_id=DAG)
+    poll_until(lambda: ran_out(control), timeout=30, interval=0.1, what="the lease to run out")
+    with pytest.raises(LeaseHeldError, match="Airflow does not say that the run has ended"), leased(driver):
+        pytest.fail("it took the lease of a run that may be alive")
+    for answer, owner in ((True, "run:1"), (None, "run:1"), (False, None)):
+        free_dead(replace(driver, run_id="run:2", dag_id="cdc_apply", lives=lambda *_, answer=answer: answer))
+        lease = control.facts().lease
+        assert (lease.owner if lease else None) == owner
+    with leased(driver):
+        assert control.state()["lease"]["owner"] == "apply__run:2"

@@ -17,7 +17,7 @@ import pymysql
 import pytest
 
 import stack
-from stack import fetch
+from stack import fetch, jvm
 from stack.connect import ConnectWorker
 from stack.errors import log_tail
 from stack.kafka import KafkaBroker
@@ -145,7 +145,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake_properties: dict[str, s
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master("local[2]").appName("cdc-tests")
-    for key, value in spark_conf(tmp_path_factory.mktemp("spark"), lake_properties).items():
+    conf = spark_conf(tmp_path_factory.mktemp("spark"), lake_properties)
+    del conf["spark.jars"]  # on the class path instead, where the archive of classes counts
+    conf |= jvm.conf()
+    for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -156,8 +159,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake_properties: dict[str, s
 def spark_conf(folder: Path, lake_properties: dict[str, str]) -> dict[str, str]:
     """Configuration of a test session; jars come as paths, so that Spark resolves nothing itself."""
     from airflow_cdc.sinks.iceberg.client import Lake
+    from airflow_cdc.spark_apps.driver.session import EXACT
 
     return {
+        **EXACT,
         "spark.jars": ",".join(str(jar) for jar in fetch.set_jars("spark")),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -18,6 +18,7 @@ from airflow_cdc.core.errors import (
     SourceError,
     StaleHeadError,
     TransportError,
+    UnreadableEventsError,
 )
 from airflow_cdc.core.observation import ConnectorState
 from airflow_cdc.core.pipeline import MaintenancePolicy
@@ -174,12 +175,52 @@ def test_inv_20_a_dead_letter_is_put_right_by_reading_its_key_again(scene: Scene
     names.raw(b'{"code":"gone"}', b"broken")
     names.raw(b'{"code":"kept"}', b'{"op":"u","after":{"code":"kept","n":"many"}}')
     names.raw(b"no key at all", b"broken")
+    for number in range(5):
+        names.create(code=f"n{number}", n=number)
     scene.send(names)
     done = scene.apply()["names"]
     assert (done["dead_letters"], done["replayed"], done["unresolved"]) == (4, 3, 1)
-    assert scene.rows("names") == [("Old", 7), ("kept", 3)]
+    assert scene.rows("names") == [("Old", 7), ("kept", 3), ("n0", 0), ("n1", 1), ("n2", 2), ("n3", 3), ("n4", 4)]
     (left,) = dead_letters.unresolved(scene.rig.lake, scene.run().pipeline.name)
     assert (left.key, left.attempts) == (b"no key at all", 2)
+
+
+def test_inv_42_records_most_of_which_cannot_be_read_stop_the_table_and_are_a_problem_at_once(scene: Scene) -> None:
+    """Main stays right as of its stamp, nothing becomes a letter, and the diagnosis asks for the table to be read again."""
+    names, orders = scene.table(NAMES, ("old", 0)), scene.table(ORDERS)
+    for _ in range(2):
+        names.raw(b'{"code":"old"}', b"Struct{after=Struct{code=old,n=1},op=u}")
+    names.create(code="x", n=1)
+    orders.create(id=1, name="a", qty=1)
+    scene.send(names)
+    scene.send(orders)
+    with pytest.raises(
+        UnreadableEventsError, match=r"2 of 3 records cannot be read \(the value is not JSON\).*converter"
+    ):
+        scene.apply()
+    assert (scene.rows("names"), scene.rows("orders")) == ([("old", 0)], [(1, "a", 1)])
+    assert dead_letters.unresolved(scene.rig.lake, scene.run().pipeline.name) == ()
+    noted = scene.run().clients.control.facts().refused
+    assert noted.keys() == {f"{scene.rig.schema}.names"}
+    assert "the converter" in noted[f"{scene.rig.schema}.names"].why.lower()
+
+
+def test_inv_42_one_record_without_a_readable_key_is_a_problem_at_the_first_batch(scene: Scene) -> None:
+    """Its row stays wrong, whatever is tried again: HEALTHY would be said of a table that nobody can put right."""
+    names = scene.table(NAMES)
+    names.raw(b"no key", b"broken")
+    for number in range(3):
+        names.create(code=f"n{number}", n=number)
+    scene.send(names)
+    assert scene.apply()["names"]["unresolved"] == 1
+    for number in range(2):
+        noted = scene.run().clients.control.facts().refused[f"{scene.rig.schema}.names"]
+        stamp = scene.rig.lake.stamp(scene.rig.schema, "names")
+        assert stamp is not None
+        assert noted.stamp == stamp.to_json()
+        names.create(code=f"later{number}", n=number)  # applied as ever, and the note holds for the new stamp
+        scene.send(names)
+        assert scene.apply(run_id=f"later-{number}")["names"]["published"]
 
 
 def test_unresolved_letters_are_tried_again_up_to_a_cap_and_then_on_request(

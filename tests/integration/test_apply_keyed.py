@@ -11,7 +11,7 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.topics import TopicOffsets
-from airflow_cdc.decisions.apply.start import Applied, LastChange
+from airflow_cdc.decisions.apply.applied import Applied, LastChange
 from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of
@@ -268,6 +268,16 @@ BAD = {
         "unknown op z",
     ),
     "no position": (b'{"id":1}', b'{"op":"c","after":{"id":1}}', "no source position"),
+    "a number for a file": (
+        b'{"id":1}',
+        b'{"op":"c","after":{"id":1,"name":"x","qty":1},"source":{"file":7,"pos":1,"db":"shop","table":"items"}}',
+        "no source position",
+    ),
+    "a GTID that is none": (
+        b'{"id":1}',
+        b'{"op":"c","after":{"id":1,"name":"x","qty":1},"source":{"file":"f.1","pos":1,"gtid":7,"db":"shop","table":"items"}}',
+        "no source position",
+    ),
     "no key": (None, b'{"op":"d","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}', "has no key"),
     "wrong key": (b'{"nr":1}', None, "column id cannot be decoded"),
     "garbled key": (b"\xff", None, "key is not valid UTF-8"),
@@ -288,10 +298,12 @@ def test_bad_records_are_kept_with_the_reason_and_the_rest_is_applied(bench: Ben
     topic = Topic(ITEMS)
     for key, value, _ in BAD.values():
         topic.raw(key, value)
-    topic.create(id=2, name="good", qty=2)
+    good = [(number, "good", 2) for number in range(10, 10 + len(BAD))]  # rows are sorted as texts
+    for number, name, qty in good:
+        topic.create(id=number, name=name, qty=qty)
     target = bench.target(ITEMS, stamp_at(topic))
     done = apply_batch(bench.context([topic]), [target], topic.upto)["shop.items"]
-    assert bench.rows(target.stage) == [(2, "good", 2)]
+    assert bench.rows(target.stage) == good
     assert done["dead_letters"] == len(BAD)
     kept = {letter.offset: letter for letter in dead_letters.unresolved(bench.lake, bench.pipeline, "shop.items")}
     for offset, (key, value, reason) in enumerate(BAD.values()):

@@ -67,8 +67,9 @@ class Followed(FollowedMySql):
         folder = self.folder / "engine"
         config = {key: value.replace("FOLDER", str(folder)) for key, value in config.items()}
         self.engine = make_engine(folder, config, self.kafka, sets=("debezium", "spark"))
+        commands: dict[str, Any] = self.engine.commands()
         part = EngineSettings(
-            "debezium_engine", "c", name, str(self.engine.config), **self.engine.commands(), log=str(self.engine.log)
+            "debezium_engine", "c", name, str(self.engine.config), **commands, log=str(self.engine.log)
         )
         connector: Any = DebeziumEngine(part.at(EngineEndpoint("here", self.place.database)), MySqlCodec())
         self.connector = connector

@@ -333,6 +333,36 @@ def test_a_key_that_was_deleted_and_created_again_before_the_watermark_stays(
     assert (side.by_arrow, names(side)) == (1, [(1, "kept", 1), (2, "new", 2)])
 
 
+JOBS, SPARK, MEMORY = "jobs", "spark", "memory"
+
+
+@pytest.mark.parametrize("way", [MEMORY, SPARK, JOBS])
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_inv_17_a_batch_may_end_between_a_covered_delete_and_its_tombstone(
+    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str, cut: int
+) -> None:
+    """The next batch sees the tombstone alone; a tombstone whose delete is not covered, or which stands alone, deletes."""
+    if way == SPARK:
+        monkeypatch.setattr(Events, "plain", lambda *_: None)
+    side = Side(Bench(spark, lake), ITEMS, Topic(ITEMS))
+    side.begin([(1, "kept", 1), (2, "old", 2), (3, "alone", 3)], upto=103)
+    side.topic.create(id=1, name="first", qty=1)
+    side.topic.delete(id=1, name="first", qty=1)
+    side.topic.create(id=1, name="kept", qty=1)
+    side.topic.delete(id=2, name="old", qty=2)
+    side.topic.tombstone(id=3)
+    side.apply(cut, in_memory=way != JOBS)
+    side.apply(len(side.topic.records), in_memory=way != JOBS)
+    assert (side.by_arrow, names(side)) == (0 if way == JOBS else 2, [(1, "kept", 1)])
+    if way != JOBS:
+        return
+    side.topic.create(id=9, name="last", qty=9)
+    reads = len(side.bench.reads)
+    side.apply(len(side.topic.records), in_memory=False)
+    # past the watermark nothing is read before the batch
+    assert [bounds for one in side.bench.reads[reads:] for bounds in one.values()] == [{0: (7, 8)}]
+
+
 def test_a_batch_of_each_kind_in_turn(spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrow's deletes meet files that Spark wrote, and the other way round; manifests are merged meanwhile."""
     monkeypatch.setattr(file_change, "MERGE_AT", 4)
@@ -469,7 +499,22 @@ def _covered(topic: Topic) -> None:
     topic.event("u", {}, {"id": 1, "name": "x", "qty": 1}, source=topic.source(pos=None))
 
 
-@pytest.mark.parametrize("unusual", [_bad, _wrong_value, _truncate, _snapshot, _covered])
+def _number_for_a_file(topic: Topic) -> None:
+    topic.event("c", None, {"id": 5, "name": "five", "qty": 5}, source=topic.source(file=7))
+
+
+def _number_for_a_gtid(topic: Topic) -> None:
+    topic.event("c", None, {"id": 5, "name": "five", "qty": 5}, source=topic.source(gtid=7))
+
+
+def _brackets(topic: Topic) -> None:
+    topic.raw(b'{"id": 5}', b"[" * 200_000)
+
+
+ODD = [_bad, _wrong_value, _truncate, _snapshot, _covered, _number_for_a_file, _number_for_a_gtid, _brackets]
+
+
+@pytest.mark.parametrize("unusual", ODD)
 def test_what_is_not_plain_is_left_to_spark(spark: SparkSession, lake: Lake, unusual: Any) -> None:
     side = quiet(spark, lake, [(1, "a", 1)])
     side.topic.update({}, id=1, name="new", qty=1)

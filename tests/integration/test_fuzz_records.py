@@ -80,7 +80,7 @@ def test_each_record_is_applied_or_set_aside_with_a_reason(table: Any, bench: Be
     topic = Topic(table)
     good = filled(topic, random.Random(20261121))
     target = bench.target(table, stamp_at(topic))
-    context = bench.context([topic], max_dead_letters=RECORDS)
+    context = bench.context([topic], max_dead_letters=RECORDS, most_unreadable=1.0)
     result = apply_batch(context, [target], topic.upto)[table.full_name]
 
     letters = dead_letters.unresolved(bench.lake, bench.pipeline)

@@ -1,4 +1,4 @@
-"""The query of docs/how-to/history.md, as it stands there, on a table whose history is known."""
+"""The query of docs/how-to/consistency.md, as it stands there, on a table whose history is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_cdc.spark_apps.repair import repair
 from tests.integration.mirror import Mirror
 from tests.integration.rig import Rig
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to/history.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "consistency.md"
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 

@@ -62,6 +62,7 @@ REREAD: dict[str, tuple[str, list[str], str]] = {
     "hole": (PLAIN, ["ALTER TABLE hole COMMENT='x' ENGINE=BLACKHOLE", "ALTER TABLE hole ENGINE=InnoDB"], "BLACKHOLE"),
     "parts": (PARTS, [], "EXCHANGE PARTITION"),
     "part_in": (PLAIN, ["ALTER TABLE parts EXCHANGE PARTITION p0 WITH TABLE part_in"], "EXCHANGE PARTITION"),
+    "longer": (PLAIN, ["TRUNCATE TABLE longer", "ALTER TABLE longer ADD COLUMN c INT"], "was truncated or rebuilt"),
     "größe": (PLAIN, ["TRUNCATE TABLE `größe`"], "was truncated or rebuilt"),
     "nowhere": ("(a VARCHAR(9), b VARCHAR(9), id INT)", ["ALTER TABLE nowhere ADD c INT NOT NULL DEFAULT 7"], "c was"),
 }
@@ -99,9 +100,15 @@ def definitions() -> dict[str, str]:
 
 
 @pytest.fixture
-def followed(rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path) -> Iterator[Followed]:
+def truncates() -> str:
+    """The operations that the connector leaves out: "t", as by default, or "none"."""
+    return "t"
+
+
+@pytest.fixture
+def followed(truncates: str, rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path) -> Iterator[Followed]:
     made = Followed(rig, connect_worker, kafka, tmp_path, definitions())
-    made.follow({})
+    made.follow({"skipped.operations": truncates})
     made.stamp()
     rig.run(*(f"INSERT INTO `{t}` (id, a) VALUES (1, 'x'), (2, NULL), (50, 'y')" for t in definitions()))
     rig.run(*(f"UPDATE `{t}` SET b = '{1 if t == 'digits' else 'other'}' WHERE id = 1" for t in definitions()))
@@ -140,7 +147,9 @@ def test_inv_30_what_events_do_not_carry_is_read_again_by_itself(followed: Follo
 
     by_policy(followed, approval="never")
     done = followed.apply("run-2")
-    assert {table for table, result in done.items() if result.get("reread")} == set(REREAD)
+    # and what the server rebuilds for a carried statement, which would hide a TRUNCATE
+    again = {table for table, result in done.items() if result.get("reread")}
+    assert set(REREAD) <= again <= {*REREAD, *CARRIED}
     assert diagnose(observe(followed.base, watch=0)).code != "TABLE_NEEDS_REREAD"
     for table in definitions():
         assert followed.differences(table) == ([], []), table
@@ -152,6 +161,7 @@ def test_inv_30_what_events_do_not_carry_is_read_again_by_itself(followed: Follo
         assert followed.differences(table) == ([], []), table
 
 
+@pytest.mark.parametrize("truncates", ["none"])
 def test_inv_30_what_is_certain_is_carried(followed: Followed) -> None:
     followed.rig.run(*(f"INSERT INTO {t} (id, a) VALUES (5, 'before')" for t in CARRIED))
     followed.rig.run(*(one for _, statements in CARRIED.values() for one in statements))

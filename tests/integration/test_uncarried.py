@@ -5,21 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.uncarried import looks
+from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.flows import decide as decide_flow
-from airflow_cdc.flows import doctor
+from airflow_cdc.flows import doctor, recoverable
 from airflow_cdc.flows import open as opening
-from airflow_cdc.flows.carried import look_through
+from airflow_cdc.flows.carried import MOST_KEYS, Changed, look_through
 from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
+from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.schema import read_table_defs
+from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.integration.apply_scene import Connector
+from tests.unit.builders import PIPELINE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,6 +108,39 @@ def test_inv_31_a_latin1_key_that_debezium_cannot_read_is_found(
     assert hits() == ["k"]
 
 
+@pytest.mark.parametrize("value", UNCARRIED)
+def test_inv_31_a_changed_row_that_events_garble_is_refused_by_its_key(
+    mysql: MySqlServer, place: str, changed: Changed, value: str
+) -> None:
+    """What an apply asks of the source: about the keys of its batch, and no other row."""
+    mysql.execute(
+        "SET SESSION sql_mode = ''", f"INSERT INTO {place}.t0 SET id = 1, {value}", f"INSERT INTO {place}.t0 SET id = 2"
+    )
+    with mysql.connect() as connection:
+        (table,) = read_table_defs(connection, [f"{place}.t0"]).values()
+    changed.refuse(table, ["2"])
+    changed.refuse(table, [])
+    with pytest.raises(SchemaError, match=rf"column {UNCARRIED[value]} of {place}\.t0"):
+        changed.refuse(table, [str(n) for n in range(2, 5_000)] + ["1"])
+    with pytest.raises(SchemaError, match=rf"column {UNCARRIED[value]} of {place}\.t0"):
+        changed.refuse(table, ["2"] * (MOST_KEYS + 1))  # too many to ask about: the whole table is looked through
+    mysql.execute(f"UPDATE {place}.t0 SET j = NULL, d = NULL, dt = NULL")
+    changed.refuse(table, ["1", "2"])
+
+
+@pytest.fixture
+def changed(mysql: MySqlServer) -> Changed:
+    """Of a connector that adjusts years, as Debezium does by default."""
+    source = MySqlSource(MySqlEndpoint(mysql.host, mysql.port, mysql.cdc.user, mysql.cdc.password))
+    clients = Parts(
+        source, *(create_autospec(kind, instance=True) for kind in (DebeziumConnector, KafkaTransport, Lake, Control))
+    )
+    capture = ConnectorSettings.from_config(
+        {"topic.prefix": "shop", "connector.class": "io.debezium.connector.mysql.MySqlConnector"}
+    )
+    return Changed(Run(PIPELINE, clients, "r1", "/reports"), capture)
+
+
 @pytest.fixture
 def run(rig: Rig, tmp_path: Path) -> Run:
     rig.run(
@@ -107,6 +148,12 @@ def run(rig: Rig, tmp_path: Path) -> Run:
         "INSERT INTO items VALUES (1, JSON_OBJECT('at', CAST('10:11:12' AS TIME)), 'a')",
     )
     return rig.recovery_run(["items"], tmp_path, Connector(rig.schema))
+
+
+@pytest.fixture(autouse=True)
+def no_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These runs have no topics whose records could be looked at."""
+    monkeypatch.setattr(recoverable, "refuse_unreadable", lambda *_: ())
 
 
 def test_inv_31_one_refusal_names_every_column_of_every_table(rig: Rig, tmp_path: Path) -> None:
@@ -125,7 +172,8 @@ def test_inv_31_one_refusal_names_every_column_of_every_table(rig: Rig, tmp_path
     for column, table in (("j", "one"), ("k", "one"), ("d", "one"), ("l", "two")):
         assert f"column {column} of {rig.schema}.{table}" in text
     assert "column fine" not in text
-    assert (text.count("Store them as text"), text.count("enable.time.adjuster=false")) == (1, 1)
+    # once for each table that it helps
+    assert (text.count("Store them as text"), text.count("enable.time.adjuster=false")) == (2, 1)
 
 
 def test_inv_31_a_recovery_of_such_a_table_is_refused_before_it_begins(rig: Rig, run: Run) -> None:
@@ -154,6 +202,7 @@ def test_inv_31_the_plan_says_so_first(rig: Rig, run: Run, monkeypatch: pytest.M
     for name, answer in (("diagnose", diagnosis), ("store_observation", None), ("make_plan", plan), ("fewer_rows", {})):
         monkeypatch.setattr(decide_flow, name, lambda *_, answer=answer, **__: answer)
     monkeypatch.setattr(decide_flow, "observe", lambda _: SimpleNamespace(taken_at=""))
+    rig.run("UPDATE items SET j = NULL")
     assert decide_flow.decide(run)["plan"]["strategy"] == "full_snapshot"
     rig.run("ALTER TABLE items MODIFY note VARCHAR(20) CHARACTER SET hp8")
     refused = decide_flow.decide(run)["plan"]

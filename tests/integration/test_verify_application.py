@@ -15,6 +15,8 @@ from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_to_json
 from airflow_cdc.decisions.apply.start import FINGERPRINT
 from airflow_cdc.flows.publish import publish
+from airflow_cdc.reports.data_docs import make_page
+from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps import verify as application
 from airflow_cdc.spark_apps.adapters import kafka
@@ -145,8 +147,11 @@ def test_the_application_catches_up_compares_and_says_what_may_be_published(
     stage = made.rig.lake.open_stage(made.rig.schema, "orders", told["stage"])
     assert told["snapshot_id"] == told["compared_at"]["snapshot_id"] == made.rig.lake.stage_head(stage)
     assert (told["source_rows"], told["sink_rows"]) == (1000, 1000)
-    assert Path(facts["data_docs"]).exists()
-    assert json.loads((Path(facts["data_docs"]).parent.parent / "verify.json").read_text())["verdict"] == "MATCH"
+    page = Path(facts["data_docs"])
+    assert json.loads((page.parent.parent / "verify.json").read_text())["verdict"] == "MATCH"
+    assert not page.exists()  # made when the run ends: nothing waits for it
+    make_page(ReportStore(run.report_dir), run.pipeline.name, run.run_id)
+    assert made.table.full_name in page.read_text()
     assert run.clients.control.ledger_get(run.run_id)["verify"]["tables"] == {made.table.full_name: "MATCH"}
 
 

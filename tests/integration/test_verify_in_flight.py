@@ -178,7 +178,7 @@ def test_a_source_that_changes_without_a_log_is_never_called_equal(scene: Callab
     ("doubt", "say"),
     [
         (lambda e: e.truncate(), "truncated"),
-        (lambda e: e.event("r", None, order(5)), "read the table anew"),
+        (lambda e: e.event("r", None, order(5)), "read the table again"),
         (lambda e: e.raw(b'{"id":5}', b"no json"), "cannot be decoded"),
         (lambda e: e.event("u", None, order(5)), "no image of the row before"),
     ],

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from airflow_cdc.connectors.debezium.connector import address_in, read_capture
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.connector import address_in
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.core.kind import AnyKind
 from airflow_cdc.core.observation import (
@@ -78,9 +79,8 @@ def connector_with(of: ConnectorFacts, pipeline: Pipeline = PIPELINE, /, **facts
     if isinstance(facts.get("offset"), Mapping):
         facts["offset"] = stored(facts["offset"], pipeline)
     made = replace(of, **facts)
-    capture, fault = read_capture(made.config)
-    beats = made.config.get("heartbeat.interval.ms", "0") != "0"
-    return replace(made, address=address_in(made.config), heartbeats=beats, capture=capture, capture_fault=fault)
+    capture = ConnectorSettings.from_config(made.config)
+    return replace(made, address=address_in(made.config), heartbeats=capture.heartbeat_ms > 0, capture=capture)
 
 
 CONNECTOR = connector_with(

@@ -115,9 +115,11 @@ def submitted(monkeypatch: pytest.MonkeyPatch, connections: dict[str, str], regi
     """spark-submit, seen from its command line."""
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+    from airflow_cdc.flows import lease
     from tests.unit.operator_support import Submitted
 
     made = Submitted()
+    monkeypatch.setattr(lease, "free_dead", lambda run: made.freed.append(run.run_id))  # no catalog is there
     monkeypatch.setattr(
         SparkSubmitHook, "submit", lambda hook, application="", **kw: made.submit(hook, application, **kw)
     )

@@ -20,6 +20,7 @@ from airflow_cdc.core.observation import (
     TransportFacts,
     Unknown,
 )
+from airflow_cdc.core.pipeline import NoSink
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
@@ -45,6 +46,7 @@ from tests.unit.builders import (
 from tests.unit.tables import col
 
 NULLABLE = Table("shop", "orders", (col("note", 1, "text", "text", nullable=True),), ("note",))
+NO_SINK = NoSink("none")
 NO_STAMPS = SinkFacts({name: SinkTableFacts(exists=True) for name in PIPELINE.source.tables})
 PURGED = replace(SOURCE, gtid_purged=GtidSet.parse(f"{UUID}:1-90"))
 AHEAD = {**GTID_OFFSET, "gtids": f"{UUID}:1-80,{OTHER}:1-5"}
@@ -245,10 +247,34 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "snapshot.mode=when_needed",
     ),
     (
+        "deletes dropped",
+        with_connector(
+            config={
+                **CONNECTOR.config,
+                "transforms": "t",
+                "transforms.t.type": "io.debezium.transforms.ExtractNewRecordState",
+                "transforms.t.delete.tombstone.handling.mode": "drop",
+            }
+        ),
+        "DELETES_DROPPED",
+        "transforms.t.delete.tombstone.handling.mode=drop",
+    ),
+    (
         "a transform that cannot be followed",
         with_connector(config={**CONNECTOR.config, "schema.history.internal.skip.unparseable.ddl": "true"}),
         "CONNECTOR_MISCONFIGURED",
         "silently skipped",
+    ),
+    (
+        "a connector of another database",
+        replace(
+            with_connector(
+                config={**CONNECTOR.config, "connector.class": "io.debezium.connector.oracle.OracleConnector"}
+            ),
+            pipeline=replace(PIPELINE, sink=NO_SINK),
+        ),
+        "CONNECTOR_MISCONFIGURED",
+        "OracleConnector",
     ),
     (
         "a masked column",
@@ -301,6 +327,12 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "0 events and 7 that were not brought there yet, 3 of them for longer than policy.max_lag of 3600 s",
     ),
     (
+        "a check found rows that differ",
+        seen(sink=replace(SINK, differs=("shop.orders",))),
+        "SINK_DIFFERS",
+        "shop.orders",
+    ),
+    (
         "apply refused by DDL",
         replace(waits(), control=ControlFacts(3, apply_error="column a was dropped")),
         "SINK_BEHIND",
@@ -310,7 +342,7 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         "XA rolled back",
         replace(
             with_source(xa=XaState(UUID, 1000.0, 5, 2)),
-            control=ControlFacts(3, checked_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1)}),
+            control=ControlFacts(3, compared_xa={"shop.orders": XaState(UUID, 1000.0, 4, 1)}),
         ),
         "XA_ROLLED_BACK",
         "1 XA ROLLBACK since then",

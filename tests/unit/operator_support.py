@@ -7,6 +7,7 @@ import stat
 import sys
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -74,6 +75,7 @@ class Task:
     """A task of a DAG with one task after it."""
 
     is_teardown = False
+    dag = SimpleNamespace(tasks=())
     rest: list[Any] = []  # noqa: RUF012 - filled below, with a task
 
     def get_flat_relatives(self, upstream: bool) -> list[Any]:
@@ -142,6 +144,7 @@ class Submitted:
         self.path = Path()
         self.result: dict[str, Any] = {"rows": 3}
         self.fails = False
+        self.freed: list[str] = []
 
     def submit(self, hook: SparkSubmitHook, application: str = "", **kwargs: Any) -> None:
         self.command = hook._build_spark_submit_command(application)

@@ -27,8 +27,8 @@ from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
 from airflow_cdc.core.report import DecisionReport, RecoveryReport, StepReport
 from airflow_cdc.core.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.applied import APPLIED, Applied, Highest, LastChange
 from airflow_cdc.decisions.apply.schema_change import load_definition
-from airflow_cdc.decisions.apply.start import APPLIED, Applied, Highest, LastChange
 from airflow_cdc.kinds import read_position
 from airflow_cdc.reports.store import REPORT as REPORT_FILE
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement

@@ -81,6 +81,13 @@ def test_inv_35_up_to_when_main_is_equal_is_sent_for_each_table(sent: list[Any])
     assert told == [(1795226400.5, TABLE.table)]
 
 
+def test_a_table_of_any_name_has_a_tag_that_no_format_of_metrics_cuts(sent: list[Any]) -> None:
+    """In StatsD's formats a comma, a bar or a space ends a tag."""
+    odd = replace(TABLE, table="shop.a,b|c d", verified_through="2026-11-21T02:00:00+00:00")
+    metrics.of_report(replace(REPORT, tables=(odd,), verdict=None))
+    assert [tags["table"] for name, _, tags in sent if name == "cdc.verified_through"] == ["shop.a%2Cb%7Cc%20d"]
+
+
 def test_a_step_is_timed_however_it_ends(sent: list[Any]) -> None:
     with metrics.timed_step("shop", "publish"):
         pass

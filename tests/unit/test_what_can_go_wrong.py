@@ -9,8 +9,8 @@ import pytest
 from tests.paths import ROOT
 
 PAGE = (ROOT / "docs" / "what-can-go-wrong.md").read_text()
-# no test of its own: the strategy that is not there yet
-WITHOUT_A_TEST = {23}
+# no test of their own: what is not there yet
+WITHOUT_A_TEST = {23, 47, 48}
 
 
 def existing() -> set[str]:
@@ -19,7 +19,7 @@ def existing() -> set[str]:
     return {name for path in sources for name in re.findall(r"^ *def (test_\w+)", path.read_text(), re.MULTILINE)}
 
 
-@pytest.mark.parametrize("number", range(1, 40))
+@pytest.mark.parametrize("number", range(1, 49))
 def test_each_invariant_has_its_lines_with_tests_of_its_number(number: int) -> None:
     lines = re.findall(rf"^\| {number} \|.*$", PAGE, re.MULTILINE)
     assert lines

@@ -90,6 +90,10 @@ class Connector(Client, Protocol):
         """Replace the settings `before` by `after` and read them back; on any difference restore `before`."""
         ...
 
+    def rebuilding(self, name: str) -> Mapping[str, str]:
+        """The settings, in its version's words, with which each start reads all table definitions again; {}: it has none."""
+        ...
+
     def is_away(self, name: str) -> bool:
         """Whether `point_at` moved it to another server and `point_back` has not moved it back."""
         ...

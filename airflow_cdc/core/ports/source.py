@@ -147,6 +147,10 @@ class Source(Client, Protocol):
         """How many rows the table holds; None if counting them takes longer than `seconds`."""
         ...
 
+    def keys_condition(self, table: Table, keys: Sequence[str]) -> str:
+        """A condition in the source's SQL for the rows with these key texts; it may hold for a few others."""
+        ...
+
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
         """Whether the table holds a row with that condition; None if looking takes longer than `seconds`."""
         ...

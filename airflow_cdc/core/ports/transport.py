@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_cdc.core.ports.base import Client
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.topics import PartitionRanges, TopicState
+    from airflow_cdc.core.topics import NewestRecord, PartitionRanges, TopicState
 
 
 class Transport(Client, Protocol):
@@ -45,6 +45,10 @@ class Transport(Client, Protocol):
 
     def records(self, topic: str, ranges: PartitionRanges | None = None) -> Sequence[TopicRecord]:
         """The committed records of a small topic, in order within a partition: all, or those in `ranges`."""
+        ...
+
+    def newest(self, names: Iterable[str]) -> Mapping[str, NewestRecord]:
+        """The newest record of each topic, rather one with a value; topics without records are absent."""
         ...
 
     def history_records(self, topic: str) -> Sequence[Mapping[str, object]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+from airflow_cdc.files import replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,4 @@ def read_rows(path: Path, version: int) -> int | None:
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Replace a file as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    new.write_text(json.dumps(value))
-    new.replace(path)
+    replace_file(path, json.dumps(value))

@@ -47,10 +47,6 @@ SPARK_PREFIX = "spark."
 SQLITE = "sqlite"
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 
-# Spark hides the values of matching settings in its UI and event log; its default forgets credentials.
-REDACTION = "(?i)secret|password|passwd|token|credential|access[.]?key|api[.]?key"
-
-
 # A commit that failed with one of these did not land, and a retry would fail too.
 REFUSED = (ValueError, TypeError, NotImplementedError, BadRequestError, ForbiddenError, UnauthorizedError)
 
@@ -271,7 +267,6 @@ def spark_conf(name: str, properties: Mapping[str, str]) -> dict[str, str]:
         **{f"{prefix}.{key}": value for key, value in settings.items()},
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.session.timeZone": "UTC",
-        "spark.redaction.regex": REDACTION,
     }
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from opensearchpy.exceptions import NotFoundError
 
+from airflow_cdc.answers import explained
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError, SinkError, StaleHeadError
 from airflow_cdc.core.observation import SinkTableFacts
@@ -37,6 +38,7 @@ COPY_SECONDS = 24 * 3600.0
 _MORE_FIELDS = 10_000
 
 
+@explained(SinkError, "OpenSearch")
 class SearchSink:
     """The mirrored tables in one cluster. Nothing is opened before the first call."""
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Address, CallLimits
 from airflow_cdc.core.tls import TlsSettings
 
 
@@ -15,7 +15,8 @@ class OpenSearchEndpoint(TlsSettings):
     """An OpenSearch cluster.
 
     Attributes:
-        url: scheme, host and port of one node, or of a load balancer before the nodes.
+        url: scheme, host and port of one node, or of a load balancer before the nodes. A login in it is moved into
+            `user` and `password`.
         user, password: basic authentication; a password alone is a bearer token.
         shards, replicas: of indexes created here.
         timeout: seconds that one call may take.
@@ -27,6 +28,12 @@ class OpenSearchEndpoint(TlsSettings):
     shards: int = 1
     replicas: int = 1
     timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        address = Address.of(self.url, "OpenSearch")
+        object.__setattr__(self, "user", self.user or address.user)
+        object.__setattr__(self, "password", self.password or address.password)
+        object.__setattr__(self, "url", address.url)
 
     @property
     def where(self) -> str:

@@ -118,7 +118,7 @@ def check_keyed(table: Table) -> None:
     """Raise SchemaError for a table without a key: its rows are no documents that could be told apart."""
     if table.keyless:
         raise SchemaError(
-            "a table without a primary key cannot be mirrored into an index: no document could be told from its copies",
+            "a table without a primary key cannot be mirrored into an index: a document and its copies could not be distinguished",
             where=f"table {table.full_name}",
             todo="Give the table a primary key, or leave it out of the pipeline.",
         )

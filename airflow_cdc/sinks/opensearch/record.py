@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from opensearchpy.exceptions import ConflictError, NotFoundError
 
+from airflow_cdc.answers import explained
 from airflow_cdc.core.errors import MALFORMED, StaleHeadError, UnknownStateError
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
@@ -148,6 +149,7 @@ class Seen:
     primary_term: int
 
 
+@explained(UnknownStateError, "OpenSearch")
 class Records:
     """The records of all our indexes, in an index of their own; a record's id is its index's name."""
 

@@ -36,7 +36,7 @@ def of_read(epoch: int) -> int:
     if not 0 <= epoch < MOST_EPOCHS:
         raise SinkError(
             f"epoch {epoch} does not fit into a document's version",
-            todo="Start the table anew: drop its alias and indexes, and recover it with a new control document.",
+            todo="Start the table again: drop its alias and indexes, and recover it with a new control document.",
         )
     return epoch << OFFSET_BITS
 

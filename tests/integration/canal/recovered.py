@@ -44,7 +44,7 @@ class Followed(FollowedDatabase):
         register_functions(self.spark)
         name, server = self.database, self.server
         self.canal = self._made()
-        words = {word: shlex.join(argv) for word, argv in self.canal.commands().items()}
+        words: dict[str, Any] = {word: shlex.join(argv) for word, argv in self.canal.commands().items()}
         part = CanalPart(
             "canal",
             "c",

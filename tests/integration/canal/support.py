@@ -176,7 +176,7 @@ def pipeline_run(
 ) -> Run:
     """A run over the pipeline, as its commands make one; its state is in SQLite beside the server's files."""
     transport, topics = through
-    words = {word: shlex.join(argv) for word, argv in canal.commands().items()}
+    words: dict[str, Any] = {word: shlex.join(argv) for word, argv in canal.commands().items()}
     cursor: Any = "zookeeper" if zookeeper else "file"
     part = CanalPart("canal", "c", name, str(canal.conf), **words, cursor=cursor, log=str(canal.log))
     pipeline = Pipeline(

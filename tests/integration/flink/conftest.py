@@ -13,9 +13,9 @@ from stack.process import wait_until
 from tests.integration.flink.support import QUICK, WAIT_S, Scene, compile_plan, pipeline_run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def flink(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlinkCluster]:
-    """JobManager, TaskManager and SQL gateway, with the sources of Flink CDC and the sinks of Iceberg."""
+    """JobManager, TaskManager and SQL gateway, with the sources of Flink CDC and the sinks of Iceberg; 1 GB."""
     cluster = start_flink(tmp_path_factory.mktemp("flink") / "f", sets=("flink-iceberg",))
     yield cluster
     cluster.stop()

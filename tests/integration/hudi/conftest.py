@@ -16,7 +16,7 @@ def hudi_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("hudi")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hudi(hudi_folder: Path) -> Iterator[HudiSpark]:
     """A session of Spark 3.5 with Hudi."""
     session = start_hudi(hudi_folder, hudi_folder / "spark.log")

@@ -12,19 +12,21 @@ import stack
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 from stack.opensearch import start_opensearch
+from stack.process import end
 
 COLUMNS = (("id", "bigint"), ("a", "string"))
 
 
-@pytest.fixture(scope="session")
-def search_url(servers: stack.Stack, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The node's REST interface; it ends with this process. `CDC_TEST_SEARCH` names one that runs already."""
+@pytest.fixture(scope="package")
+def search_url(servers: stack.Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The node's REST interface; it ends with the last test of this folder. `CDC_TEST_SEARCH` names one that runs already."""
     if running := os.environ.get("CDC_TEST_SEARCH"):
-        return running
+        yield running
+        return
     node = start_opensearch(tmp_path_factory.mktemp("search"), servers.logs)
+    yield node.url
     if not servers.keep:
-        servers.others["opensearch"] = node.child
-    return node.url
+        end(node.child)
 
 
 @pytest.fixture

@@ -46,6 +46,10 @@ def test_seeds_together_use_every_column_key_step_and_kind_of_statement() -> Non
     assert {column.ddl for column in pool_of()} <= columns
     kinds = {op.kind for seed in range(60) for op in drawn(seed)}
     assert {"insert", "move_key", "xa", "truncate", "swap_names", "shrink_and_grow", "drop_and_add"} <= kinds
+    truncates = [op for seed in range(60) for op in drawn(seed) if op.kind == "truncate"]
+    begins = {op.statements[0].partition(" ")[0] for op in truncates}
+    assert {"TRUNCATE", "CREATE"} <= begins  # before another statement about the table, and after one
+    assert any(len(op.statements) > 2 for op in truncates)
     steps = {one.step for seed in range(20) for one in Generator(seed).rounds(6)}
     assert steps == set(Step)
 

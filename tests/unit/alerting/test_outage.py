@@ -165,7 +165,7 @@ def test_a_code_with_rows_on_both_sides_proves_nothing() -> None:
     """SOURCE_MISCONFIGURED is judged first, in the middle and last."""
     assert not proves_over("SOURCE_MISCONFIGURED", "GTID_PURGED", RANKS)
     assert not proves_over("GTID_PURGED", "SOURCE_MISCONFIGURED", RANKS)
-    assert proves_over("SOURCE_MISCONFIGURED", "LOG_INCOMPLETE", RANKS)
+    assert proves_over("SOURCE_MISCONFIGURED", "HEALTHY", RANKS)
 
 
 # ---- recoveries and epochs ---------------------------------------------------------------------

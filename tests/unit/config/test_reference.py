@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import inspect
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from airflow_cdc.config import reference, settings
+from airflow_cdc.config.registry import load_registry
+from airflow_cdc.core.duration import parse_duration, written
 from airflow_cdc.core.pipeline import AlertPolicy, BackfillSpec, HoldPolicy, Pipeline, Policy, SparkSpec, ThrottlePolicy
 from airflow_cdc.core.settings import declared
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.provider_info import get_provider_info
 from tests.paths import ROOT
+from tests.unit.conftest import REGISTRY
 
 PAGE = ROOT / "docs" / "reference" / "configuration.md"
 
@@ -50,3 +56,27 @@ def test_every_key_of_the_registry_is_described() -> None:
     assert [key.name for key in keys if not key.key.description] == []
     rows = re.findall(r"^\| `(?:[a-z_]+\.)*([a-z_]+)` \|", PAGE.read_text(), re.MULTILINE)
     assert {key.name for key in keys} <= set(rows)
+
+
+def test_every_default_of_the_page_may_be_written_in_a_registry(tmp_path: Path) -> None:
+    rows = re.findall(r"^\| `policy\.([a-z_.]+)` \|.*\| `([^`|]+)` \|$", PAGE.read_text(), re.MULTILINE)
+    assert len(rows) >= 15
+    policy: dict[str, Any] = {}
+    for key, default in rows:
+        *above, name = key.split(".")
+        part = policy
+        for one in above:
+            part = part.setdefault(one, {})
+        part[name] = yaml.safe_load(default)
+    registry = yaml.safe_load(REGISTRY)
+    registry["pipelines"]["shop"]["policy"] = policy
+    (tmp_path / "pipelines.yaml").write_text(yaml.safe_dump(registry))
+    without = {name: one for name, one in yaml.safe_load(REGISTRY)["pipelines"]["shop"].items() if name != "policy"}
+    (tmp_path / "plain.yaml").write_text(yaml.safe_dump({"pipelines": {"shop": without}}))
+    as_written, left_out = (load_registry(tmp_path / name)["shop"] for name in ("pipelines.yaml", "plain.yaml"))
+    assert as_written.policy == left_out.policy
+
+
+@pytest.mark.parametrize("seconds", [0, 45, 60, 90, 600, 5400, 86400, 90061])
+def test_a_written_duration_is_read_as_the_same_length(seconds: int) -> None:
+    assert parse_duration(written(seconds)) == seconds

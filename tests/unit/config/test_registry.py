@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -358,3 +359,22 @@ def test_a_mariadb_source_is_a_kind_of_its_own(registry: Path) -> None:
     shop = load_registry(registry)["shop"]
     assert (shop.source.kind, shop.source.replicas) == ("mariadb", ())
     assert no_recovery(shop) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("  origin: 2026-02-30", "'2026-02-30' is no value of its type: day is out of range for month"),
+        ("  origin: !!int x", "'x' is no value of its type"),
+        ("    airflow: {timeout: 999999999999d}", "airflow.timeout"),
+        (f"    airflow: {{timeout: {'9' * 5000}}}", "is no value of its type: Exceeds the limit"),
+        ("    airflow: " + "[" * 3000, "nested too deeply|is not YAML"),
+    ],
+)
+def test_a_value_that_no_program_can_hold_is_one_line_with_file_and_line(registry: Path, line: str, said: str) -> None:
+    error = fault(registry, MINIMAL.rstrip("\n") + "\n" + line + "\n")
+    assert re.search(said, str(error)), str(error)
+    assert "\n" not in str(error)
+    assert "pipelines.yaml" in error.where
+    if not line.endswith("["):  # the end of the file is where that one is noticed
+        assert f"line {len(MINIMAL.splitlines()) + 1}" in error.where

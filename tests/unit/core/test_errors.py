@@ -38,6 +38,10 @@ def test_text_is_what_where_todo(where: str, todo: str, text: str) -> None:
 
 def test_a_sentence_that_has_ended_gets_no_second_full_stop() -> None:
     assert str(CdcError("Is it on?", todo="Look.")) == "Is it on? Look."
+    said = "The server says: Lost connection."
+    assert str(CdcError(f"{said}.", where="db", todo=f"{said}. Wait … or more... See ../x.")) == (
+        f"{said} (db). {said} Wait … or more... See ../x."
+    )
 
 
 @pytest.mark.parametrize("cls", CLASSES)

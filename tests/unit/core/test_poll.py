@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_cdc.core import poll
 from airflow_cdc.core.errors import CdcError, DeadlineError
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 
@@ -96,3 +97,26 @@ def test_a_probe_that_says_nothing_stands_still_from_the_beginning() -> None:
     with pytest.raises(DeadlineError, match=r"^x: nothing has moved for 5 s$"):
         poll_while_moving(lambda: None, standstill=5, interval=2, what="x", clock=clock, sleep=clock.sleep)
     assert clock.now == 5
+
+
+def test_a_long_wait_says_every_15_seconds_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, lines = Clock(), list[str]()
+    monkeypatch.setattr(poll.log, "info", lambda text, *words: lines.append(text % words))
+
+    def probe() -> str | None:
+        if clock.now >= 40:
+            return "there"
+        raise NotYet(f"offset {clock.now:g}")
+
+    wait = {"interval": 5.0, "what": "the connector to read", "clock": clock, "sleep": clock.sleep}
+    assert poll_until(probe, timeout=60, **wait) == "there"  # type: ignore[arg-type]
+    assert lines == [
+        "waiting for 15 s: the connector to read; now: offset 15",
+        "waiting for 30 s: the connector to read; now: offset 30",
+    ]
+
+
+def test_what_is_left_of_a_deadline_is_a_round_number() -> None:
+    clock = Clock()
+    with pytest.raises(DeadlineError, match=r"^x: not reached within 30 s$"):
+        poll_until(lambda: None, timeout=29.9994, interval=9, what="x", clock=clock, sleep=clock.sleep)

@@ -77,3 +77,18 @@ def test_inv_32_a_dead_letter_is_not_read_again_while_one_is_open(answer: Any, s
 def test_it_makes_the_round_trip() -> None:
     state = replace(USED, open=("0x01", "0x02"))
     assert XaState.from_json(state.to_json()) == state
+
+
+@pytest.mark.parametrize(
+    ("transaction", "name"),
+    [
+        (XaTransaction(1, 2, 0, "0x7733"), "'w3'"),
+        (XaTransaction(1, 2, 1, "0x773362"), "'w3','b'"),
+        (XaTransaction(5, 2, 0, "0x7733"), "'w3','',5"),
+        (XaTransaction(1, 2, 0, "0x00FF"), "X'00ff'"),
+        (XaTransaction(1, 2, 0, "'w3'"), "'w3'"),
+        (XaTransaction(0, 0, 0, "connection 7 in XA PREPARE"), "connection 7 in XA PREPARE"),
+    ],
+)
+def test_a_transaction_is_named_as_its_user_wrote_it(transaction: XaTransaction, name: str) -> None:
+    assert transaction.name == name

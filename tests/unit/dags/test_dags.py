@@ -20,16 +20,16 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.core.errors import ConfigError, SourceError, UsageError
 from airflow_cdc.core.pipeline import ApplySpec
 from airflow_cdc.dags import _apply, _checks, _factory, _maintain, _recovery, _watch
-from airflow_cdc.flows import checks, close, connector, decide, publish, watermark
+from airflow_cdc.flows import checks, close, connector, decide, lease, publish, watermark
 from airflow_cdc.flows import hold as holding
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows import replica as detour
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.operators import hold, report
-from airflow_cdc.operators.base import CdcOperator
+from airflow_cdc.operators.base import CdcOperator, find_pipeline
 from airflow_cdc.operators.repair import BackfillOperator, NightlyCheckOperator
 from airflow_cdc.operators.spark import ApplyChangesOperator, MaintainOperator
 from tests.unit.conftest import REGISTRY
@@ -94,14 +94,43 @@ def test_a_bad_registry_is_one_import_error_that_names_it(airflow_db: Path, regi
     registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
     bag = loaded()
     assert set(bag.dags) == ALWAYS
-    assert len(bag.import_errors) == 4
-    assert all("pipelines.yaml, pipeline 'shop'" in error for error in bag.import_errors.values())
+    ((file, error),) = bag.import_errors.items()
+    assert file.endswith("cdc_registry.py")
+    assert "pipelines.yaml, pipeline 'shop'" in error
     with pytest.raises(ConfigError, match="namespace"):
-        _factory.registered()
+        _factory.check_each()
+
+
+def test_a_bad_pipeline_takes_no_dag_of_another_away(airflow_db: Path, registry: Path) -> None:
+    """Each wrong one is named in the one import error; its own DAGs are gone until it is corrected."""
+    bank = REGISTRY.replace("pipelines:", "").replace("shop", "bank").replace("namespace:", "name_space:")
+    twin = REGISTRY.replace("pipelines:", "").replace(
+        "shop:", "twin:", 1
+    )  # the sink tables and the connector are shop's
+    registry.write_text(REGISTRY + bank + twin)
+    bag = loaded()
+    assert set(bag.dags) == DAGS
+    (error,) = bag.import_errors.values()
+    assert "pipeline 'bank'" in error
+    assert "pipeline 'twin'" in error
+    assert find_pipeline("shop").name == "shop"
+    for name, fault in (("bank", r"sink.namespace is missing"), ("twin", "which pipeline 'shop' already has")):
+        with pytest.raises(ConfigError, match=fault):
+            find_pipeline(name)
+    with pytest.raises(UsageError, match="there is no pipeline 'shpo'"):
+        find_pipeline("shpo")
+
+
+def test_a_file_in_which_no_pipeline_can_be_found_is_an_error_of_each_file(airflow_db: Path, registry: Path) -> None:
+    registry.write_text("pipelines: [")
+    bag = loaded()
+    assert set(bag.dags) == ALWAYS
+    assert all("is not YAML" in error for error in bag.import_errors.values())
+    assert len(bag.import_errors) > 1
 
 
 def test_the_stubs_show_the_same_dags(airflow_db: Path, registry: Path, tmp_path: Path) -> None:
-    from airflow_cdc.cli.commands import STUBS
+    from airflow_cdc.cli.init import STUBS
 
     folder = tmp_path / "dags"
     folder.mkdir()
@@ -226,7 +255,13 @@ def test_watching_is_one_deferred_task_before_one_recovery(registry: Path, conne
     assert "['recovery_run_id']" in recover.trigger_run_id
 
 
-MEND = {"compare": {"approve"}, "approve": {"repair"}, "repair": {"verdict"}, "verdict": set()}
+MEND = {
+    "compare": {"approve"},
+    "approve": {"repair"},
+    "repair": {"verdict"},
+    "verdict": {"announce"},
+    "announce": set(),
+}
 
 
 def test_a_night_compares_asks_repairs_and_has_the_last_word(registry: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +269,7 @@ def test_a_night_compares_asks_repairs_and_has_the_last_word(registry: Path, mon
     (dag,) = _checks.nightly_dags().values()
     assert {task.task_id: set(task.downstream_task_ids) for task in dag.tasks} == MEND
     assert (schedule(dag), dag.catchup, dag.max_active_runs) == ("30 1 * * *", False, 1)
-    assert [task.task_id for task in dag.tasks if task.is_teardown] == ["verdict"]
+    assert [task.task_id for task in dag.tasks if task.is_teardown] == ["verdict", "announce"]
     assert {task.task_id: set(task.downstream_task_ids) for task in _checks.repair_dag().tasks} == MEND
     monkeypatch.setenv("AIRFLOW__CDC__NIGHTLY_SCHEDULE", "none")
     (dag,) = _checks.nightly_dags().values()
@@ -301,6 +336,7 @@ def flows(connections: dict[str, str], registry: Path, airflow_db: Path) -> Iter
         stack.enter_context(patch.object(hold.ReleaseHold, "step", made["release_hold"]))
         made["spark"] = create_autospec(SparkSubmitHook.submit, return_value=None)
         stack.enter_context(patch.object(SparkSubmitHook, "submit", made["spark"]))
+        stack.enter_context(patch.object(lease, "free_dead", autospec=True))  # no control store is there
         made["diagnose"].return_value = decided()
         yield made
 
@@ -444,4 +480,4 @@ def test_another_pool_ends_no_recovery(registry: Path) -> None:
 def test_a_task_without_a_slot_would_never_run(registry: Path) -> None:
     registry.write_text(REGISTRY + "    airflow: {pool_slots: 0}\n")
     with pytest.raises(ConfigError, match=r"airflow pool_slots is 0.*Write 1 or more"):
-        _factory.registered()
+        _factory.check_each()

@@ -178,3 +178,14 @@ def mail_server() -> Iterator[tuple[int, list[str]]]:
         finally:
             server.shutdown()
             thread.join()
+
+
+def test_a_text_of_another_system_calls_nobody_and_moves_no_cursor() -> None:
+    hostile = Message("trace: <!channel> <@U1> <https://evil.example|here> a&b \x1b[2J \x9b \u202e", "title \u202e")
+    for name in ("slack", "slackwebhook"):
+        text = CHANNELS[name].arguments("c", {"channel": "x"}, hostile)["text"]
+        assert "<" not in text
+        assert "&lt;!channel&gt;" in text
+        assert "a&amp;b" in text
+    assert hostile.text.endswith("\\u001b[2J \\u009b \\u202e")
+    assert hostile.title == "title \\u202e"

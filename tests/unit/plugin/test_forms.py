@@ -41,7 +41,12 @@ from tests.unit.conftest import REGISTRY
 from tests.unit.plugin.test_page import NOW, PURGED, at, ended, keep
 
 RECOVER, REPAIR, SILENCE = (f"{PREFIX}/pipelines/shop/{form}" for form in ("recover", "repair", "silence"))
-SENT = {"recover": {"strategy": "auto"}, "repair": {}, "silence": {"reason": "disk is on its way", "length": "4h"}}
+SHOWN: dict[str, Any] = {"shown": list(PIPELINE.source.tables)}
+SENT = {
+    "recover": {"strategy": "auto", **SHOWN},
+    "repair": SHOWN,
+    "silence": {"reason": "disk is on its way", "length": "4h"},
+}
 
 
 @pytest.fixture
@@ -115,7 +120,7 @@ def test_a_recovery_is_triggered_as_asked_in_the_users_name(web: Any, store: Rep
     sent = {
         "token": token(client, RECOVER),
         "strategy": "full_snapshot",
-        "tables": ["shop.orders", "other.t"],
+        "tables": ["shop.orders"],
         "note": "x",
     }
     answer = client.post(RECOVER, data=sent)
@@ -148,9 +153,41 @@ def test_a_repair_comes_with_the_tables_that_differ(web: Any, store: ReportStore
     assert triggered.call_args.kwargs["conf"] == conf
 
 
+@pytest.mark.parametrize("path", [RECOVER, REPAIR])
+@pytest.mark.parametrize(
+    ("sent", "named"),
+    [
+        ({"tables": ["shop.gone"], **SHOWN}, "shop.gone: not declared"),
+        ({"tables": ["shop.orders", "shop.gone"], **SHOWN}, "shop.gone: not declared"),
+        ({"shown": [*PIPELINE.source.tables, "shop.gone"]}, "does not agree on shop.gone"),
+        ({"shown": list(PIPELINE.source.tables)[:-1]}, PIPELINE.source.tables[-1]),
+        ({}, PIPELINE.source.tables[0]),
+    ],
+)
+def test_an_old_form_starts_nothing_and_the_table_is_named(  # noqa: PLR0917 - pytest hands them over by name
+    path: str, sent: dict[str, Any], named: str, web: Any, store: ReportStore, triggered: Any
+) -> None:
+    client = web("OP")
+    answer = client.post(path, data={"token": token(client, path), **sent})
+    assert answer.status_code == 400
+    assert named in answer.text
+    triggered.assert_not_called()
+
+
+@pytest.mark.parametrize("path", [RECOVER, REPAIR])
+def test_a_form_that_shows_what_is_declared_means_all_if_nothing_is_chosen(
+    path: str, web: Any, store: ReportStore, triggered: Any
+) -> None:
+    client = web("OP")
+    page = client.get(path).text
+    shown = re.findall(r'name="shown" value="([^"]+)"', page)
+    assert client.post(path, data={"token": token(client, path), "shown": shown}).status_code == 303
+    assert triggered.call_args.kwargs["conf"]["tables"] == []
+
+
 def test_a_dag_that_is_not_there_is_said(web: Any, store: ReportStore, dag_is_unknown: None) -> None:
     client = web("OP")
-    answer = client.post(RECOVER, data={"token": token(client, RECOVER), "strategy": "auto"})
+    answer = client.post(RECOVER, data={"token": token(client, RECOVER), **SENT["recover"]})
     assert answer.status_code == 500
     assert "cdc_recovery could not be triggered: DagNotFound" in answer.text
 
@@ -326,7 +363,7 @@ def dag_is_known(dag_is_unknown: None, registry: Path) -> Iterator[None]:
 
 def test_the_form_makes_a_real_run_which_the_page_then_shows(web: Any, store: ReportStore, dag_is_known: None) -> None:
     client = web("OP")
-    sent = {"token": token(client, RECOVER), "strategy": "full_snapshot", "note": "paged"}
+    sent = {"token": token(client, RECOVER), "strategy": "full_snapshot", "note": "paged", **SHOWN}
     answer = client.post(RECOVER, data=sent)
     assert answer.status_code == 303, answer.text
     with create_session() as session:

@@ -29,12 +29,12 @@ from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.compare.row_diff import rows_file
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import actions_for
-from airflow_cdc.plugin.colour import CODES, NOT_OBSERVED, RECOVERED, SINK_DIFFERS, Colour, colour_of, present_code
+from airflow_cdc.plugin.colour import CODES, NOT_OBSERVED, RECOVERED, Colour, colour_of, present_code
 from airflow_cdc.reports.runbook import runbook_html
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import CHECK, RunSummary, StoredObservation
 from tests.diagnosing import diagnose
-from tests.unit.builders import HEALTHY, PROBLEMS, with_connector, with_source
+from tests.unit.builders import HEALTHY, PROBLEMS, SINK, seen, with_connector, with_source
 from tests.unit.conftest import REGISTRY
 from tests.unit.core.test_report import BAD, PAIR, REPORT, TABLE
 from tests.unit.faults import TOPIC, TRANSIENT, applied, waits
@@ -42,6 +42,7 @@ from tests.unit.faults import TOPIC, TRANSIENT, applied, waits
 NOW = datetime.now(UTC)
 OTHER = REGISTRY.replace("pipelines:", "").replace("shop", "bank")
 PURGED = with_source(gtid_purged=HEALTHY.source.gtid_executed)  # type: ignore[union-attr]
+DIFFERING = seen(sink=replace(SINK, differs=("shop.orders",)))
 OPENED = ControlFacts(3, recovery=OpenFacts("manual__7", "2026-11-23T10:00:00+00:00"))
 PAGES = ["/", "/pipelines/shop", "/pipelines/shop/runs/manual__1", "/pipelines/shop/runs/manual__1/files/report.json"]
 
@@ -227,11 +228,26 @@ def test_pages_allow_no_script_and_data_docs_have_no_origin(web: Any, filled: Re
     assert docs.headers["content-security-policy"].startswith("sandbox; default-src 'none'")
 
 
+def test_a_pipeline_that_is_declared_badly_hides_no_other(web: Any, filled: ReportStore, registry: Path) -> None:
+    registry.write_text(REGISTRY + OTHER.replace("namespace:", "name_space:"))
+    client = web("VIEWER")
+    overview = client.get(f"{PREFIX}/")
+    assert overview.status_code == 200
+    assert "shop" in overview.text
+    assert "declared badly in pipelines.yaml" in overview.text
+    assert "sink.namespace is missing" in overview.text
+    assert client.get(f"{PREFIX}/pipelines/shop").status_code == 200
+    wrong = client.get(f"{PREFIX}/pipelines/bank")
+    assert wrong.status_code == 404
+    assert "sink.namespace is missing" in wrong.text
+    assert "sink.namespace is missing" not in web("").get(f"{PREFIX}/").text
+
+
 def test_a_run_is_found_by_its_id_too(web: Any, filled: ReportStore) -> None:
     filled.keep_report(replace(REPORT, run_id="manual__2026-11-21T09:00:00+00:00"))
     answer = web("VIEWER").get(f"{PREFIX}/pipelines/shop/runs/manual__2026-11-21T09:00:00+00:00")
     assert answer.status_code == 200
-    assert "/runs/manual__2026-11-21T09_00_00_00_00/files/report.json" in answer.text
+    assert re.search(r"/runs/manual__2026-11-21T09_00_00_00_00(=|%3D)[0-9a-f]{8}/files/report\.json", answer.text)
 
 
 def test_it_asks_no_source(web: Any, filled: ReportStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,10 +407,11 @@ def test_what_can_not_be_read_is_said_and_hides_nothing_else(web: Any, filled: R
 
 
 def test_a_bad_registry_is_one_page_that_names_it(web: Any, filled: ReportStore, registry: Path) -> None:
-    registry.write_text(REGISTRY.replace("namespace:", "name_space:"))
+    registry.write_text("pipelines: [")
     answer = web("VIEWER").get(f"{PREFIX}/")
     assert answer.status_code == 500
-    assert "pipelines.yaml, pipeline &#39;shop&#39;, key sink" in answer.text
+    assert "the registry is not YAML" in answer.text
+    assert "pipelines.yaml, line 2, column 1" in answer.text
 
 
 def test_without_a_registry_it_says_what_to_do(web: Any, registry: Path) -> None:
@@ -488,7 +505,7 @@ def test_what_is_searched_for_is_text(asked: str, web: Any, filled: ReportStore)
 def test_every_code_has_a_colour_and_a_new_one_is_red() -> None:
     assert colour_of("A_NEW_CODE") is Colour.RED
     codes = {row.code for row in PROBLEMS}
-    assert set(CODES) - codes == {NOT_OBSERVED, RECOVERED, SINK_DIFFERS}
+    assert set(CODES) - codes == {NOT_OBSERVED, RECOVERED}
     assert {code for code in codes if colour_of(code) is Colour.GREEN} == {"HEALTHY"}
 
 
@@ -508,6 +525,8 @@ def test_every_code_has_a_colour_and_a_new_one_is_red() -> None:
         (at(HEALTHY, 1), checked(5), "HEALTHY", Colour.GREEN),
         (at(HEALTHY, 1), checked(5, "shop.orders"), "SINK_DIFFERS", Colour.RED),
         (None, checked(5, "shop.orders"), "SINK_DIFFERS", Colour.RED),
+        (at(DIFFERING, 1), checked(5, "shop.orders"), "SINK_DIFFERS", Colour.RED),
+        (at(DIFFERING, 5), checked(1), RECOVERED, Colour.AMBER),
         (at(PURGED, 1), checked(5, "shop.orders"), "GTID_PURGED", Colour.RED),
         (at(PURGED, 5), checked(1), "GTID_PURGED", Colour.RED),
     ],

@@ -17,5 +17,5 @@ URL = "s3://reports@bucket/cdc/run"
 def test_a_file_beside_the_report_is_written_by_the_connection_of_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_folder, "opened", lambda _url: (MemoryFileSystem(), "/bucket/cdc/run"))
     monkeypatch.setattr(checks, "report_folder", lambda _run: URL)
-    assert checks.store_text(Mock(), "rows/of_a_table.txt", "é") == f"{URL}/rows/of_a_table.txt"
-    assert ReportStore(URL).read("rows", "of_a_table.txt") == "é".encode()
+    assert checks.store_json(Mock(), "rows/of_a_table.json", "é") == f"{URL}/rows/of_a_table.json"
+    assert ReportStore(URL).read("rows", "of_a_table.json") == '"é"'.encode()

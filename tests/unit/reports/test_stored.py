@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import Ahead, SinkFacts, Unknown
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.topics import TopicOffsets
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, Other
+from airflow_cdc.plugin import view
 from airflow_cdc.reports import store as reports
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import (
@@ -27,6 +32,9 @@ from airflow_cdc.reports.stored import (
 from tests.diagnosing import diagnose
 from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, file_offset, seen, with_connector, with_source
 from tests.unit.core.test_report import BAD, PAIR, REPORT, TABLE
+from tests.unit.fuzzing import DELETED, paths, replaced, some_json
+
+MOMENT = "2026-11-24T09:00:00+00:00"
 
 
 def kept(obs: Any, before: StoredObservation | None = None) -> StoredObservation:
@@ -169,7 +177,9 @@ def test_stores_on_a_disk_and_in_an_object_store(store: ReportStore) -> None:
 
 def test_what_is_not_understood_is_one_error_that_names_the_file(store: ReportStore) -> None:
     store.write('{"pipeline": "shop"}', "shop", "observation.json")
-    with pytest.raises(CdcError, match=r"has an unknown form: KeyError \(.*shop/observation\.json\)"):
+    with pytest.raises(
+        CdcError, match=r"has an unknown form: ValueError StoredObservation.* missing \(.*shop/observation\.json\)"
+    ):
         store.observation("shop")
     store.write("[{]", "shop", "runs.json")
     store.keep_run("shop", summary(1))  # an index that is torn is begun anew
@@ -204,8 +214,110 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert [path.name for path in (tmp_path / "shop").iterdir()] == ["observation.json"]
 
 
-def test_a_run_id_is_a_folder() -> None:
-    assert reports.safe("manual__2026-11-21T09:00:00+00:00/x") == "manual__2026-11-21T09_00_00_00_00_x"
+def test_evidence_has_a_size_however_many_tables_and_however_long_a_trace() -> None:
+    long = {f"table {number}": "x" * 100_000 for number in range(2_000)}
+    found = Diagnosis("UNKNOWN", "d", long, ("none",), "r", others=(Other("X", "d", long, "r"),))
+    assert len(json.dumps(found.to_json())) < 1_000_000
+    assert found.evidence["and"] == "1901 more"
+    assert Diagnosis.from_json(json.loads(json.dumps(found.to_json()))) == found
+
+
+IDS = (
+    "a:b", "a+b", "a/b", "a_b", "a b", "observation.json", "runs.json", "silences.json", "offsets", ".", "..", "../../etc",
+    "manual__2026-11-21T09:00:00+00:00", "manual__2026-11-21T09_00_00_00_00", "é", "x" * 250, "x" * 251, "a=b",
+)  # fmt: skip
+
+
+def test_every_run_has_a_folder_of_its_own_that_is_no_file_s_name() -> None:
+    folders = {run_id: reports.safe(run_id) for run_id in IDS}
+    assert len(set(folders.values())) == len(IDS)
+    assert not {*folders.values()} & {"observation.json", "runs.json", "silences.json", "offsets", ".", ".."}
+    assert all(re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9_.~=-]{0,210}", folder) for folder in folders.values())
+    assert {reports.safe(folder) for folder in folders.values()} == {*folders.values()}  # also found by its folder
+    assert folders["manual__2026-11-21T09:00:00+00:00"].startswith("manual__2026-11-21T09_00_00_00_00=")
+
+
+def test_runs_named_like_our_files_and_like_each_other_keep_their_reports(tmp_path: Path) -> None:
+    store = ReportStore(str(tmp_path))
+    for run_id in ("observation.json", "a:b", "a+b"):
+        store.keep_report(replace(REPORT, run_id=run_id))
+    store.keep_observation(kept(HEALTHY))
+    assert [getattr(store.report("shop", one), "run_id", None) for one in ("observation.json", "a:b", "a+b")] == [
+        "observation.json", "a:b", "a+b",
+    ]  # fmt: skip
+    assert store.observation("shop") is not None
+
+
+def test_reports_hold_rows_so_only_their_owner_may_read_them(tmp_path: Path) -> None:
+    store = ReportStore(str(tmp_path / "reports"))
+    store.keep_report(REPORT)
+    made = {path.name: oct(path.stat().st_mode & 0o777) for path in (tmp_path / "reports").rglob("*")}
+    assert made == {"shop": "0o700", "manual__1": "0o700", "report.json": "0o600"}
+    assert (tmp_path / "reports").stat().st_mode & 0o777 == 0o700
+
+
+class Refusing:
+    """An object store whose library has errors of its own, as botocore and Azure's have."""
+
+    protocol = "s3"
+
+    def cat_file(self, path: str) -> bytes:
+        raise type("ClientError", (Exception,), {})(f"503 SlowDown {path}?X-Amz-Signature=abcdef")
+
+    def makedirs(self, path: str, **_: object) -> None:
+        self.cat_file(path)
+
+
+@pytest.mark.parametrize("doing", ["read", "write", "open"])
+def test_an_error_of_an_object_store_is_one_of_ours_without_its_signature(
+    doing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ReportStore("s3://bucket/reports")
+    opened = ReportStore.__dict__["_opened"]
+
+    def refuse(_url: str) -> Any:
+        raise type("NoCredentialsError", (Exception,), {})("no credentials")
+
+    if doing == "open":
+        monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    else:
+        monkeypatch.setattr(opened, "func", lambda _self: (Refusing(), "bucket/reports"))
+    with pytest.raises(
+        CdcError, match=r"can't (read|write|open) the stored file: (Client|NoCredentials)Error"
+    ) as error:
+        store.write("x", "shop", "y") if doing == "write" else store.read("shop", "y")
+    assert "abcdef" not in str(error.value)
+
+
+def test_the_overview_shows_every_pipeline_whatever_one_of_them_stored(tmp_path: Path) -> None:
+    """Damaged files are read, or are that pipeline's error with the file's name; none is an error of the page."""
+    store, rng, now = ReportStore(str(tmp_path)), random.Random(20261127), datetime.now(UTC)
+    good = {
+        "observation.json": kept(QUEUED).to_json(),
+        "runs.json": [
+            summary(1, verified_through={"shop.t": "2026-11-21T09:00:00+00:00"}, differs=["shop.t"]).to_json()
+        ],
+        "silences.json": [
+            {"by": "a", "at": MOMENT, "until": MOMENT, "reason": "r", "code": "", "ended_at": "", "ended_by": ""}
+        ],
+    }
+    store.keep_observation(replace(kept(HEALTHY), pipeline="good"))
+    odd = [DELETED, "0001-01-01T00:00:00+00:00", "2026-01-01T00:00:00", 1e308, [[]]]
+    unread = 0
+    for _ in range(600):
+        damaged = dict(good)
+        name = rng.choice(list(good))
+        path = rng.choice(paths(good[name]))
+        damaged[name] = replaced(good[name], path, rng.choice([*odd, some_json(rng)]))
+        for file, document in damaged.items():
+            store.write(json.dumps(document), "shop", file)
+        rows = {row.name: row for row in view.overview(store, ["good", "shop"], now)}
+        assert rows.keys() == {"good", "shop"}
+        assert rows["good"].error == ""
+        one = rows["shop"]
+        assert "unexpected" not in (one.error or ""), (one.error, name, path)
+        unread += bool(one.error)
+    assert 200 < unread < 600
 
 
 def test_inv_35_a_proof_never_goes_back_and_stays_through_other_runs() -> None:

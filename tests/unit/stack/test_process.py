@@ -52,9 +52,10 @@ def test_the_end_takes_every_descendant_along(started: Callable[..., Child]) -> 
     assert gone(pids)
 
 
-def test_a_server_that_ends_takes_its_children_along(started: Callable[..., Child]) -> None:
-    child = started("setsid sleep 300 & sleep 0.3; exit 3")
+def test_a_server_that_ends_takes_its_children_along(started: Callable[..., Child], tmp_path: Path) -> None:
+    child = started(f"setsid sleep 300 & until test -e {tmp_path}/end; do sleep 0.05; done; exit 3")
     pids = family_of(child, 2)
+    (tmp_path / "end").touch()
     assert wait_until(lambda: gone(pids), timeout=10, what="all to be gone")
 
 

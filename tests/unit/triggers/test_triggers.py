@@ -95,6 +95,35 @@ def test_a_missing_connection_ends_it_at_once() -> None:
     assert "not defined" in event["reason"]
 
 
+def test_an_odd_answer_is_asked_again_and_the_trigger_lives() -> None:
+    trigger = Scripted(name="db")
+    trigger.script = [KeyError("file"), RecursionError(), Answer(State.AVAILABLE, "there")]
+    assert fired(trigger)["state"] == "available"
+
+
+def test_inv_44_answers_that_stay_odd_end_the_trigger_with_what_they_were() -> None:
+    trigger = Scripted(name="db")
+    trigger.script = [
+        *[KeyError("file")] * (base.BROKEN_PROBES - 1),
+        Answer(State.WAITING, ""),
+        *[KeyError("file")] * 9,
+    ]
+    event = fired(trigger)
+    assert event["state"] == "error"
+    assert "unexpected KeyError: 'file'" in event["reason"]
+    assert len(trigger.script) == 9 - base.BROKEN_PROBES  # an answer in between counts from the beginning
+
+
+def test_a_trigger_that_cannot_even_begin_says_why() -> None:
+    class Odd(Scripted):
+        async def prepare(self) -> str:
+            raise LookupError("extra")
+
+    event = fired(Odd(name="db"))
+    assert event["state"] == "error"
+    assert "unexpected LookupError: extra" in event["reason"]
+
+
 def test_a_probe_that_hangs_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "PROBE_TIMEOUT", 0.05)
     done = threading.Event()

@@ -1,0 +1,37 @@
+"""The runbook's sentences that `airflow cdc explain` prints, and the rows that it looks through."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from airflow_cdc.core.error_texts import match
+from airflow_cdc.decisions.diagnosis.screen import Screen, needed
+from airflow_cdc.kinds import all_texts
+from airflow_cdc.reports.runbook import first_aid
+from tests.unit.core.test_pasted_texts import TEXTS
+
+CODES = sorted({code for text in all_texts() for code in (text.code, *(other for other, _ in text.otherwise))})
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_runbook_says_in_two_sentences_what_to_do_about_every_problem_that_a_text_can_name(code: str) -> None:
+    sentences = first_aid(code)
+    assert 10 < len(sentences) < 500
+    assert not re.search(r"\*\*|`|\]\(", sentences)
+
+
+def test_a_code_without_a_runbook_has_no_first_aid() -> None:
+    assert first_aid("NO_SUCH_CODE") == ""
+
+
+def test_the_screen_hides_no_row_that_matches() -> None:
+    screen = Screen(all_texts())
+    for code, origin, text in TEXTS:
+        assert screen.first(text) == match(all_texts(), text), f"{code} {origin}"
+
+
+def test_every_row_can_be_screened() -> None:
+    """Without words to look for first, a row would be matched against each of a log's thousands of entries."""
+    assert [row.pattern for row in all_texts() if not needed(row.pattern)] == []
