@@ -181,9 +181,14 @@ class KafkaConnect:
         self._http.call("POST", ("connectors", name, "restart"), params=params)
 
     def offsets(self, name: str) -> list[Json]:
-        """The stored offsets: [{"partition": {...}, "offset": {...}}]. Connect 3.5+."""
+        """The stored offsets: [{"partition": {...}, "offset": {...}}]. Connect 3.5+.
+
+        Connect lists the partitions that its reader has met, then reads their offsets up to the topic's end: one that was
+        removed between the two comes as null. It has no offset.
+        """
         entries = self._object("GET", ("connectors", name, "offsets")).get("offsets") or []
-        return list(self._shaped(entries, isinstance(entries, list) and all(map(_is_offset, entries))))
+        shaped = self._shaped(entries, isinstance(entries, list) and all(map(_is_offset, entries)))
+        return [entry for entry in shaped if entry["offset"] is not None]
 
     def committed_offset(self, name: str, server: str) -> Json | None:
         """The offset value stored for the partition {"server": server} (the topic.prefix), or None."""
