@@ -20,6 +20,8 @@ from stack.guard import descendants
 T = TypeVar("T")
 
 _FIRST_PAUSE_S = 0.02
+# the same machine was seen at a third of its speed: a deadline is to tell what hangs from what is slow
+SLOWEST = 3
 _GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -126,8 +128,10 @@ def wait_until(
 ) -> T:
     """Poll until the probe gives something; a dead server or the deadline is an error with the log's tail.
 
-    The first polls follow each other faster than `interval`, because most waits are shorter than one.
+    The first polls follow each other faster than `interval`, because most waits are shorter than one. `timeout` is in
+    seconds on a machine with nothing beside the run: SLOWEST times as long are waited.
     """
+    timeout *= SLOWEST
     deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE_S
     while True:
         value = probe()

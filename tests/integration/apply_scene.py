@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets
@@ -18,6 +17,7 @@ from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, producer
+from stack.process import wait_until
 from tests.integration.apply_support import CONFIG, Topic
 from tests.integration.rig import Rig
 
@@ -53,7 +53,7 @@ class Scene:
         with admin(self.transport.endpoint) as client:
             wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs or {}}
             client.create_topics({topic.name: wanted}, wait_for_metadata=True)
-        topic.id = poll_until(lambda: self._id(topic.name), timeout=20, what=f"{topic.name} to exist")
+        topic.id = wait_until(lambda: self._id(topic.name), timeout=20, what=f"{topic.name} to exist")
         columns = [(c.name, sink_type(c)) for c in made.mirrored]
         self.rig.lake.ensure_table(self.rig.schema, made.name, columns)
         if rows:

@@ -14,7 +14,6 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import sink_name
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.run import RunOptions
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
@@ -26,6 +25,7 @@ from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from stack.process import wait_until
 from tests.integration.every_type import LOAD_MODE
 from tests.integration.rig import Rig
 
@@ -70,7 +70,7 @@ class Followed:
         }
         config = {name: value for name, value in config.items() if value}
         self.worker.call("PUT", f"/connectors/{name}/config", config)
-        poll_until(self._streams, timeout=120, what=f"{name} to have a position")
+        wait_until(self._streams, timeout=120, what=f"{name} to have a position")
 
     def _streams(self) -> bool | None:
         return True if self.connector.facts(self.base.pipeline.connector.name).offset else None
@@ -90,7 +90,7 @@ class Followed:
     def apply(self, run_id: str, *tables: str) -> dict[str, Any]:
         """Apply all that the source has committed so far, to all tables or these."""
         position = self.rig.source.position()
-        poll_until(lambda: self._past(position), timeout=120, what=f"the connector to commit an offset past {position}")
+        wait_until(lambda: self._past(position), timeout=120, what=f"the connector to commit an offset past {position}")
         options = RunOptions(tables=tuple(f"{self.rig.schema}.{table}" for table in tables))
         done = apply_changes(replace(self.base, run_id=run_id, options=options), self.rig.spark)["tables"]
         return {name.partition(".")[2]: result for name, result in done.items()}

@@ -8,9 +8,9 @@ from threading import Event
 from typing import Any
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.settings import MySqlSettings
+from stack.process import wait_until
 from tests.integration.mariadb.support import purge
 from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
 
@@ -40,7 +40,7 @@ class FollowedMySql(FollowedDatabase):
         return 0 if state is None else sum(stop - start for start, stop in state.partitions.values())
 
     def wait_sent(self, count: int) -> None:
-        poll_until(lambda: self.sent() >= count or None, timeout=SECONDS, what=f"{count} events")
+        wait_until(lambda: self.sent() >= count or None, timeout=SECONDS, what=f"{count} events")
 
     def source_rows(self, table: str, order: Sequence[str]) -> Sequence[Sequence[Any]]:
         """See FollowedDatabase: by PyMySQL."""

@@ -18,7 +18,6 @@ from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy, sink_name
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows import connector as connector_steps
@@ -40,6 +39,7 @@ from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.settings import KafkaSettings
+from stack.process import wait_until
 from tests.on_demand import on_demand
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class FollowedDatabase:
     def wait_read(self) -> None:
         """Wait until the connector has committed an offset past all that the source has committed so far."""
         position = self.source.position()
-        poll_until(lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit past {position}")
+        wait_until(lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit past {position}")
 
     def _past(self, position: Any) -> bool | None:
         stored = self.connector.facts(self.database).offset
@@ -131,7 +131,7 @@ class FollowedDatabase:
 
     def failure(self) -> str:
         """What the connector's task says once it has failed."""
-        trace: str = poll_until(
+        trace: str = wait_until(
             lambda: next((t.trace for t in self.connector.facts(self.database).tasks if t.state == "FAILED"), None),
             timeout=SECONDS,
             what="the connector to fail",

@@ -13,9 +13,9 @@ import pytest
 
 from airflow_cdc.core.errors import CdcError, LeaseHeldError, SchemaError
 from airflow_cdc.core.pipeline import ApplySpec
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.apply_changes import keep_applying
+from stack.process import wait_until
 from tests.integration.apply_scene import Scene
 from tests.integration.rig import Rig
 
@@ -51,7 +51,7 @@ class Applying:
 
     def until(self, table: str, rows: list[tuple[Any, ...]]) -> None:
         """Wait until main of a table holds exactly these rows."""
-        poll_until(
+        wait_until(
             lambda: (self.scene.rows(table) == rows) or None, timeout=90, what=f"{table} to hold {len(rows)} rows"
         )
 
@@ -92,15 +92,15 @@ def test_whoever_waits_for_the_lease_gets_it_while_changes_come(scene: Scene) ->
     """As open_recovery does; and while another run has it, nothing is applied."""
     orders, control = scene.table(ORDERS), scene.run().clients.control
     with applying(scene) as run, writing(scene, orders):
-        poll_until(lambda: scene.rows("orders") or None, timeout=90, what="the first batch")
-        poll_until(lambda: taken(control.acquire), timeout=30, interval=0.5, what="the lease to be free")
+        wait_until(lambda: scene.rows("orders") or None, timeout=90, what="the first batch")
+        wait_until(lambda: taken(control.acquire), timeout=30, interval=0.5, what="the lease to be free")
         before = scene.rows("orders")
         written = len(orders.records)
-        poll_until(lambda: len(orders.records) > written + 30 or None, timeout=60, what="30 more rows to be written")
+        wait_until(lambda: len(orders.records) > written + 30 or None, timeout=60, what="30 more rows to be written")
         control.renew("a-recovery", 60)
         assert scene.rows("orders") == before
         control.release("a-recovery")
-        poll_until(lambda: len(scene.rows("orders")) > len(before) or None, timeout=90, what="it to go on")
+        wait_until(lambda: len(scene.rows("orders")) > len(before) or None, timeout=90, what="it to go on")
     assert run.error is None
 
 

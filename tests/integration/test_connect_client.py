@@ -16,7 +16,6 @@ from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
 from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets, write_raw_offset
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -25,6 +24,7 @@ from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.connect import SETTINGS
 from stack.mysql import MySqlServer
+from stack.process import wait_until
 from tests.diagnosing import offset_for, offset_in
 from tests.marks import gtids_of
 
@@ -61,7 +61,7 @@ class Shop:
             offset = self.committed()
             return True if offset and offset_in(offset.to_value()).has_read(mark) else None
 
-        poll_until(there, timeout=60, interval=0.2, what="the connector reads past the watermark")
+        wait_until(there, timeout=60, interval=0.2, what="the connector reads past the watermark")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def shop(mysql: MySqlServer, kafka: str, client: DebeziumConnector) -> Iterator[
     )
     client.create(name, config(mysql, kafka, made))
     client.wait_running(name)
-    poll_until(made.committed, timeout=60, what="the first offset")
+    wait_until(made.committed, timeout=60, what="the first offset")
     yield made
     client.delete(name)
     mysql.execute(f"DROP DATABASE {name}")
@@ -187,7 +187,7 @@ def test_the_raw_offsets_topic_says_the_same_as_rest(client: DebeziumConnector, 
     mark = offset_for(shop.source.watermark(), 1795244530)
     sent = write_raw_offset(shop.transport, topic, shop.name, {"server": shop.name}, mark)
     assert sent.kafka_partition == raw.kafka_partition
-    poll_until(
+    wait_until(
         lambda: client.committed_offset(shop.name, shop.name) == mark or None,
         timeout=20,
         what="REST sees the record that was written to the topic",
@@ -237,7 +237,7 @@ def test_a_ddl_enters_the_committed_set_only_with_the_next_transaction(shop: Sho
         offset = shop.committed()
         return offset if offset and offset.position >= mysql_position(mark.position).place else None
 
-    offset = poll_until(read, timeout=30, interval=0.2, what="the position of the DDL")
+    offset = wait_until(read, timeout=30, interval=0.2, what="the position of the DDL")
     assert mysql_position(mark.position).gtids is not None
     assert offset.gtids is not None
     assert (gtids_of(mark) - offset.gtids).count == 1
@@ -251,7 +251,7 @@ def test_a_purged_position_fails_with_its_real_error(client: DebeziumConnector, 
     shop.execute("FLUSH BINARY LOGS", f"PURGE BINARY LOGS TO '{shop.source.facts().current.file}'")
     client.resume(shop.name)
     with pytest.raises(ConnectorError, match="no longer available on the server"):
-        poll_until(lambda: client.wait_running(shop.name, timeout=60), timeout=60, what="the connector fails")
+        wait_until(lambda: client.wait_running(shop.name, timeout=60), timeout=60, what="the connector fails")
     client.stop(shop.name)
     client.alter_offsets(shop.name, {"server": shop.name}, offset_for(shop.source.watermark(), 1795244531))
     client.resume(shop.name)
@@ -332,7 +332,7 @@ def test_the_history_of_a_snapshot_equals_the_definition_too(
     client.create(other.name, config(mysql, kafka, other))
     try:
         client.wait_running(other.name)
-        poll_until(other.committed, timeout=60, what="the snapshot's offset")
+        wait_until(other.committed, timeout=60, what="the snapshot's offset")
         assert history_differs(other, "every") == ()
     finally:
         client.delete(other.name)
@@ -366,7 +366,7 @@ def claims_until_past(shop: Shop, mark: Watermark) -> int:
             claims += offset.in_transaction
         return True if offset and offset_in(offset.to_value()).has_read(mark) else None
 
-    poll_until(read, timeout=240, interval=0.05, what="the connector reads past the large transaction")
+    wait_until(read, timeout=240, interval=0.05, what="the connector reads past the large transaction")
     return claims
 
 
@@ -385,7 +385,7 @@ def test_inv_38_a_transaction_counts_as_read_when_its_last_event_is_in_the_topic
     server_id = {"database.server.id": str(int(shop.name[3:9], 16) % 10**8 + 2000), "snapshot.mode": "no_data"}
     client.create(other.name, {**config(shop.server, kafka, other), **server_id, **SLOW})
     try:
-        poll_until(other.committed, timeout=60, what="the first offset")
+        wait_until(other.committed, timeout=60, what="the first offset")
         topic, claims = f"{other.name}.{shop.database}.large", 0
         for round_ in range(1, ROUNDS + 1):
             shop.execute(f"UPDATE large SET v = REPEAT('{round_}', 100)")

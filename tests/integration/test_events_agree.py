@@ -16,7 +16,6 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
 from airflow_cdc.connectors.debezium.values.mysql_plain import converter
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Geometry, Json
 from airflow_cdc.decisions.compare.json_text import json_canonical
@@ -34,6 +33,7 @@ from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.types import arrow_rows
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from stack.process import wait_until
 from stack.rest import RestError
 from tests.integration.apply_support import CONFIG
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql, row_count, row_id
@@ -116,7 +116,7 @@ class Captured:
 
     def wait_streaming(self) -> None:
         for connector in self.connectors:
-            poll_until(partial(self._offset, connector), timeout=120, what=f"{connector} has a position")
+            wait_until(partial(self._offset, connector), timeout=120, what=f"{connector} has a position")
 
     def _offset(self, connector: str) -> bool | None:
         try:
@@ -133,7 +133,7 @@ class Captured:
     def images(self, name: str, table: Table, count: int) -> DataFrame:
         """The `after` of each event as (id text, map of column → raw JSON text)."""
         topic = f"{self.schema}_{name}.{table.full_name}"
-        poll_until(
+        wait_until(
             lambda: self._records(topic) >= count or None,
             timeout=120,
             interval=1,
@@ -310,7 +310,7 @@ def test_whole_records_decode_in_memory_as_by_spark(captured: Captured) -> None:
     )
     topic = f"{connector}.{table.full_name}"
     # two deletes with their tombstones, a create, and an update
-    poll_until(lambda: captured._records(topic) >= 9 or None, timeout=120, what="all changes in the topic")
+    wait_until(lambda: captured._records(topic) >= 9 or None, timeout=120, what="all changes in the topic")
     config = {**CONFIG, "topic.prefix": connector, "database.include.list": captured.schema}
     config |= {"time.precision.mode": "microseconds"}
     events = Events(ConnectorSettings.from_config(config))

@@ -16,7 +16,7 @@ import pytest
 from kafka import KafkaConsumer, TopicPartition
 
 from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage, Charset
-from airflow_cdc.core.poll import poll_until
+from stack.process import wait_until
 from tests.integration.test_events_agree import Captured
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class Characters(Captured):
     def arrived(self, name: str, count: int) -> dict[int, str]:
         """The rows' text as the events have it."""
         topic = f"{self.schema}_sets.{self.schema}.t_{name}"
-        poll_until(
+        wait_until(
             lambda: self._records(topic) >= count or None, timeout=300, interval=1, what=f"{count} events in {topic}"
         )
         texts: dict[int, str] = {}
@@ -124,7 +124,7 @@ class Characters(Captured):
                     texts[after["id"]] = after["v"]
                 return len(texts) == count or None
 
-            poll_until(read_on, timeout=300, interval=0, what=f"{count} events of {topic} are read")
+            wait_until(read_on, timeout=300, interval=0, what=f"{count} events of {topic} are read")
         return texts
 
 

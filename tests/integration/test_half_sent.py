@@ -17,12 +17,12 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.offset import Inside
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.mysql import MySqlServer
+from stack.process import wait_until
 from tests.integration.test_connect_client import LARGE, ROUNDS, SLOW, Shop, config
 from tests.marks import gtids_of
 
@@ -55,7 +55,7 @@ def shop(mysql: MySqlServer, kafka: str, connect: str, databases: Callable[..., 
         client.create(name, {**config(mysql, kafka, shop), "snapshot.mode": "no_data", **SLOW})
         try:
             client.wait_running(name)
-            poll_until(shop.committed, timeout=60, what="the first offset")
+            wait_until(shop.committed, timeout=60, what="the first offset")
             yield shop
         finally:
             client.delete(name)
@@ -84,7 +84,7 @@ def claimed(shop: Shop, mark: Watermark) -> bool:
         offset = shop.committed()
         return offset if offset and gtids_of(mark).issubset(offset.gtids or GtidSet()) else None
 
-    return poll_until(
+    return wait_until(
         lists, timeout=240, interval=0.03, what="an offset that lists the large transaction"
     ).in_transaction
 
@@ -106,7 +106,7 @@ def at_the_end(shop: Shop) -> None:
     shop.connect.resume(shop.name)
     shop.connect.wait_running(shop.name)
     mark = shop.source.position()
-    poll_until(lambda: claimed_past(shop, mark), timeout=240, interval=0.3, what="the connector reads all")
+    wait_until(lambda: claimed_past(shop, mark), timeout=240, interval=0.3, what="the connector reads all")
 
 
 def claimed_past(shop: Shop, mark: Watermark) -> bool | None:

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import SinkError, SourceError, TransportError, UnknownStateError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply import start as apply_start
@@ -27,6 +26,7 @@ from airflow_cdc.spark_apps.apply import batch as apply
 from airflow_cdc.spark_apps.apply import context, counts, few, replay
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, read_all
+from stack.process import wait_until
 from tests.integration.apply_scene import Scene
 from tests.integration.apply_support import Topic
 from tests.integration.rig import Rig
@@ -208,7 +208,7 @@ def test_inv_16_a_topic_without_an_id_is_known_by_its_records(scene: Scene, monk
 def recreate(scene: Scene, topic: Topic) -> None:
     with admin(scene.transport.endpoint) as client:
         client.delete_topics([topic.name])
-        poll_until(
+        wait_until(
             lambda: not scene.transport.topic_states([topic.name]) or None, timeout=30, what="the topic to be gone"
         )
         wanted = {"num_partitions": 1, "replication_factor": 1, "configs": {}}
@@ -223,7 +223,7 @@ def test_inv_16_partitions_added_since_are_not_passed_over(scene: Scene, take_ou
     scene.apply()
     with admin(scene.transport.endpoint) as client:
         client.create_partitions({topic.name: 2})
-    poll_until(
+    wait_until(
         lambda: len(scene.transport.topic_states([topic.name])[topic.name].partitions) == 2 or None,
         timeout=30,
         what="the new partition",
@@ -281,7 +281,7 @@ def compacted(scene: Scene, topic: Topic) -> None:
         keys = [record.key for record in read_all(scene.transport.endpoint, topic.name)]
         return True if b'{"id": 2}' not in keys else None
 
-    poll_until(gone, timeout=180, interval=1.0, what="the tombstone to be compacted away")
+    wait_until(gone, timeout=180, interval=1.0, what="the tombstone to be compacted away")
 
 
 # --- INV 18: readers do not go back in time --------------------------------------------------------------------------

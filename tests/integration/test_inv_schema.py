@@ -18,7 +18,6 @@ from airflow_cdc.connectors.debezium import config_rules
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.pipeline import HoldPolicy
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.flows import backlog as pending
 from airflow_cdc.flows import connector, watermark
@@ -28,6 +27,7 @@ from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.apply import context
 from airflow_cdc.transports.kafka.wire import read_all
+from stack.process import wait_until
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
 
@@ -204,7 +204,7 @@ def test_inv_12_a_schema_history_whose_topic_is_gone_is_written_anew(followed: F
     admin = KafkaAdminClient(bootstrap_servers=followed.kafka)
     admin.delete_topics([topic])
     admin.close()
-    poll_until(lambda: not transport.topic_states([topic]) or None, timeout=60, what="the history to be gone")
+    wait_until(lambda: not transport.topic_states([topic]) or None, timeout=60, what="the history to be gone")
     watermark.fence_and_watermark(run)
     differences = offset.reset_offset(run)["history_differences"]
     assert set(differences) == set(run.pipeline.source.tables)

@@ -15,9 +15,9 @@ import pytest
 from airflow_cdc.connectors.debezium.history import fold_history
 from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets, write_raw_offset
 from airflow_cdc.core.errors import TransportError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import read_all
+from stack.process import wait_until
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
@@ -93,7 +93,7 @@ def test_inv_16_a_recreated_topic_has_another_id(transport: KafkaTransport, kafk
     before = transport.topic_states([topic])[topic]
     admin = KafkaAdminClient(bootstrap_servers=kafka)
     admin.delete_topics([topic])
-    poll_until(lambda: not transport.topic_states([topic]) or None, timeout=20, what="the topic is gone")
+    wait_until(lambda: not transport.topic_states([topic]) or None, timeout=20, what="the topic is gone")
     topics(name=topic)
     send(kafka, topic, (None, {"n": 1}))
     after = transport.topic_states([topic])[topic]
@@ -137,7 +137,7 @@ def test_inv_35_the_first_record_that_is_not_older_than_a_time(
     topic = topics(partitions=3)
     send(kafka, topic, (None, {"n": 1}), (None, {"n": 2}), partition=1)
     between = time.time() + 0.01
-    poll_until(lambda: True if time.time() > between else None, timeout=5, interval=0.01, what="a later millisecond")
+    wait_until(lambda: True if time.time() > between else None, timeout=5, interval=0.01, what="a later millisecond")
     send(kafka, topic, (None, {"n": 3}), partition=1)
     send(kafka, topic, (None, {"n": 4}), partition=2)
     young = transport.offsets_since({topic: (0, 1, 2)}, int(between * 1000))

@@ -15,12 +15,12 @@ from urllib.parse import urlparse
 import pytest
 
 from airflow_cdc.core.errors import StaleHeadError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
+from stack.process import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -375,7 +375,7 @@ def hold_the_file(path: str, folder: Path, held: threading.Event, seconds: float
     connection = sqlite3.connect(path, isolation_level=None, timeout=30)
     connection.execute("BEGIN IMMEDIATE")
     held.set()
-    poll_until(lambda: len(list(folder.glob("*.json"))) > before or None, timeout=120, what="a commit under way")
+    wait_until(lambda: len(list(folder.glob("*.json"))) > before or None, timeout=120, what="a commit under way")
     threading.Event().wait(seconds)
     connection.execute("COMMIT")
     connection.close()

@@ -12,10 +12,10 @@ import pymysql
 import pytest
 
 from airflow_cdc.core.hold import HoldLimits, HoldStatus
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.hold import Hold
 from stack.mysql import MySqlServer
+from stack.process import wait_until
 
 NUMBERS = {"8.0": False, "9.7": True}
 
@@ -66,7 +66,7 @@ def background(server: MySqlServer, *statements: str) -> Iterator[dict[str, Any]
 
 
 def until(condition: Callable[[], object], what: str, timeout: float = 15.0) -> None:
-    poll_until(lambda: condition() or None, timeout=timeout, interval=0.05, what=what)
+    wait_until(lambda: condition() or None, timeout=timeout, interval=0.05, what=what)
 
 
 def test_the_hold_keeps_ddl_out_and_lets_changes_through(hold: Hold, mysql: MySqlServer, table: str) -> None:

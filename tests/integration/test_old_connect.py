@@ -16,11 +16,10 @@ from airflow_cdc.connectors.debezium.old_connect import with_topic
 from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import ConfigError, ConnectorError, OffsetRejectedError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sinks.iceberg.client import Lake
 from stack import fetch
 from stack.connect import ConnectWorker, start_connect, wait_ready
-from stack.process import end
+from stack.process import end, wait_until
 from tests.integration.followed_mysql import FollowedMySql, recover_a_purge
 from tests.integration.mariadb.recovered import connector_config
 from tests.integration.recovering import SECONDS
@@ -123,7 +122,7 @@ def test_an_offset_outlives_the_commit_of_the_task_that_was_paused(followed: Fol
     with pytest.raises(OffsetRejectedError, match="RUNNING"):
         connector.alter_offsets(name, {"server": name}, before)
     connector._http.call("PUT", ("connectors", name, "pause"))
-    poll_until(lambda: connector.state(name).state == "STOPPED" or None, timeout=SECONDS, what="it to pause")
+    wait_until(lambda: connector.state(name).state == "STOPPED" or None, timeout=SECONDS, what="it to pause")
     connector.alter_offsets(name, {"server": name}, before)
     connector.restart(name, only_failed=False)
     connector.resume(name)

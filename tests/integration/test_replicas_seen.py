@@ -12,10 +12,10 @@ import pymysql
 import pytest
 
 import stack
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.mysql.probe import seen_replicas
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, open_session
 from stack.mysql import MySqlServer, MySqlSettings
+from stack.process import wait_until
 
 REGISTER = 0x15
 DUMP = 0x12
@@ -75,4 +75,4 @@ def test_who_reads_the_log_is_seen(server: MySqlServer) -> None:
     (seen,) = observed(server)
     assert seen.startswith((f"{server.user} at 127.0.0.1:", f"{server.user} at localhost:"))
     server.execute(f"KILL {_inside(reader).thread_id()}")
-    poll_until(lambda: observed(server) == (), timeout=20, interval=0.2, what="the reader is gone")
+    wait_until(lambda: observed(server) == (), timeout=20, interval=0.2, what="the reader is gone")

@@ -20,10 +20,10 @@ from airflow_cdc.connectors.debezium.strimzi import StrimziDebezium
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint, KafkaConnect
 from airflow_cdc.connectors.kafka_connect.strimzi import KafkaConnectors
 from airflow_cdc.core.errors import DeadlineError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.offsets import replace_offset
 from stack.connect import DEBEZIUM_CLASS
 from stack.mysql import MySqlServer
+from stack.process import wait_until
 from tests.integration.mariadb.recovered import connector_config
 from tests.unit.connectors.kafka_connect.kubernetes_api import KubernetesApi, cluster, resource
 
@@ -90,7 +90,7 @@ def scene(  # noqa: PLR0917
         monkeypatch.setattr("kubernetes.config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
         monkeypatch.setattr("kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(kubeconfig))
         connector = StrimziDebezium(ConnectEndpoint(connect), MySqlCodec(), KafkaConnectors("kafka"))
-        poll_until(lambda: connector.committed_offset(name, name), timeout=60, what="a first offset")
+        wait_until(lambda: connector.committed_offset(name, name), timeout=60, what="a first offset")
         yield Scene(connector, operator, api, name)
         connector.close()
     plain.delete(name)

@@ -11,12 +11,12 @@ import pika
 import pytest
 
 from airflow_cdc.core.kind import TransportKind
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.kinds import TRANSPORTS
 from airflow_cdc.testing import TransportBench, TransportContract
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, admin, producer
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from stack.ports import free_ports
+from stack.process import wait_until
 from stack.rabbitmq import RabbitServer
 from tests.integration.canal.over_rabbitmq import endpoint_of
 
@@ -49,7 +49,7 @@ class KafkaBench:
     def make_anew(self, topic: str) -> None:
         with admin(self.endpoint) as client:
             client.delete_topics([topic])
-            poll_until(lambda: topic not in client.list_topics() or None, timeout=_GONE_S, what="the topic to be gone")
+            wait_until(lambda: topic not in client.list_topics() or None, timeout=_GONE_S, what="the topic to be gone")
         self._create(topic, {})
 
     def send(self, topic: str, values: list[bytes]) -> None:

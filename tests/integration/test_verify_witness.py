@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.decisions.compare.verdict import STRANGE
+from stack.process import wait_until
 from tests.integration.rig import Rig
 from tests.integration.verify_support import NUMBERS, Scene, counts, make_scene
 
@@ -78,7 +78,7 @@ def hot(made: Scene, value: Any) -> Iterator[None]:
     made.start = 0
     thread = threading.Thread(target=write)
     thread.start()
-    poll_until(lambda: len(made.events.records) >= 4 or None, timeout=30, interval=0.05, what="the first changes")
+    wait_until(lambda: len(made.events.records) >= 4 or None, timeout=30, interval=0.05, what="the first changes")
     try:
         yield
     finally:

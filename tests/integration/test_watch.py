@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 import stack
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.operators.watch import WatchPipelineOperator
 from airflow_cdc.triggers.watch import PipelineTrigger
 from stack.connect import ConnectWorker
 from stack.mysql import MySqlServer
+from stack.process import wait_until
 from tests.faults_diagnosis.subject import TABLES, Subject
 from tests.faults_diagnosis.world import World
 from tests.unit.http_server import Answer, Scripted, serving
@@ -150,7 +150,7 @@ def test_one_outage_of_a_connector_that_runs_is_one_message_and_one_recovery(
     for _ in range(6):
         watching.run_once()
         offsets.append(subject.offset())
-        poll_until(lambda: subject.offset() != offsets[-1] or None, timeout=30, what="the offset moves")
+        wait_until(lambda: subject.offset() != offsets[-1] or None, timeout=30, what="the offset moves")
     assert all(offset != offsets[0] for offset in offsets[1:])
     assert watching.events == ["problem", *["timeout"] * 5]
     assert len(watching.texts) == 1, watching.texts
@@ -163,7 +163,7 @@ def test_one_outage_of_a_connector_that_runs_is_one_message_and_one_recovery(
     def resolved() -> bool | None:
         return watching.run_once()["alerts"] != [] or None
 
-    poll_until(resolved, timeout=120, what="the outage is resolved")
+    wait_until(resolved, timeout=120, what="the outage is resolved")
     assert f"{NAME}: resolved: TABLE_ADDED" in watching.texts[1]
     assert "The pipeline is healthy." in watching.texts[1]
     assert (len(watching.texts), len(watching.recoveries)) == (2, 1)
@@ -176,13 +176,13 @@ def test_a_revoked_password_is_told_after_a_time_and_resolved_when_it_works_agai
     login, server = subject.mysql.cdc, subject.mysql
     server.execute(f"ALTER USER '{login.user}'@'%' ACCOUNT LOCK")
     try:
-        poll_until(lambda: watching.run_once()["alerts"] != [] or None, timeout=120, what="the UNKNOWN is told")
+        wait_until(lambda: watching.run_once()["alerts"] != [] or None, timeout=120, what="the UNKNOWN is told")
         watching.run_once()
     finally:
         server.execute(f"ALTER USER '{login.user}'@'%' ACCOUNT UNLOCK")
     assert len(watching.texts) == 1, watching.texts
     assert f"{NAME}: UNKNOWN since" in watching.texts[0]
     assert "locked" in watching.texts[0]
-    poll_until(lambda: watching.run_once()["alerts"] != [] or None, timeout=120, what="the UNKNOWN is resolved")
+    wait_until(lambda: watching.run_once()["alerts"] != [] or None, timeout=120, what="the UNKNOWN is resolved")
     assert f"{NAME}: resolved: UNKNOWN" in watching.texts[1]
     assert watching.recoveries == []

@@ -17,10 +17,10 @@ from typing import Any
 
 import stack
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.canal import CanalServer, CanalSettings, make_canal
 from stack.mysql import MySqlServer
+from stack.process import wait_until
 from tests.integration.every_type import LOAD_MODE
 
 FILE = Path(__file__).parents[2] / "data" / "canal-messages.json"
@@ -75,7 +75,7 @@ def messages(kafka: str, topic: str, mark: str) -> list[dict[str, Any]]:
         records = topics.records(topic) if topics.topic_states([topic]) else []
         return list(records) if any(mark.encode() in (record.value or b"") for record in records) else None
 
-    records: list[Any] = poll_until(all_of_them, timeout=60, what=f"Canal to send all to {topic}")
+    records: list[Any] = wait_until(all_of_them, timeout=60, what=f"Canal to send all to {topic}")
     return [{"offset": r.offset, "key": _text(getattr(r, "key", None)), "value": _text(r.value)} for r in records]
 
 

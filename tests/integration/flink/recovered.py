@@ -18,7 +18,6 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import connector as connector_steps
 from airflow_cdc.flows import reset_offset, watermark
@@ -42,6 +41,7 @@ from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport
 from airflow_cdc.transports.direct.settings import DirectSettings
 from stack.flink import FlinkCluster
 from stack.mysql import MySqlServer, User
+from stack.process import wait_until
 from tests.integration.flink.support import QUICK
 from tests.integration.recovering import SECONDS, meanwhile
 from tests.on_demand import on_demand
@@ -219,7 +219,7 @@ class Followed:
             stored = self.connector.facts(self.database).offset
             return True if stored and stored.has_read(position) else None
 
-        poll_until(past, timeout=SECONDS, what=f"the job to store an offset past {position}")
+        wait_until(past, timeout=SECONDS, what=f"the job to store an offset past {position}")
 
     def purge(self) -> None:
         """All but the newest file of the log."""
@@ -229,7 +229,7 @@ class Followed:
 
     def failure(self) -> str:
         """What the job says once it has failed."""
-        trace: str = poll_until(
+        trace: str = wait_until(
             lambda: next(iter(self.connector.state(self.database).failures), None),
             timeout=SECONDS,
             what="the job to fail",

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 from stack.connect import MARIADB_CLASS
+from stack.process import wait_until
 from tests.integration.mariadb.support import endpoint, purge
 from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
 
@@ -49,7 +49,7 @@ class Followed(FollowedDatabase):
         """Start the connector on the empty tables, and stamp their mirrors at the beginning of their topics."""
         name = self.database
         self.connector.create(name, connector_config(self.server, name, self.kafka, settings))
-        poll_until(
+        wait_until(
             lambda: self.connector.facts(name).offset is not None or None,
             timeout=SECONDS,
             what="the connector to have a position",

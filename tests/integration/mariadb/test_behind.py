@@ -15,13 +15,13 @@ from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.observation import ConnectorFacts
 from airflow_cdc.core.offset import Inside
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.mysql import MySqlServer
+from stack.process import wait_until
 from tests.diagnosing import diagnose
 from tests.integration.mariadb.recovered import connector_config
 from tests.integration.mariadb.support import endpoint, here, purge
@@ -53,7 +53,7 @@ class Quiet:
         off = heartbeats or {"heartbeat.interval.ms": "", "connect.keep.alive.interval.ms": ""}
         self.server.execute(f"CREATE TABLE {self.table} (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(9))")
         self.connector.create(self.name, connector_config(self.server, self.name, self.kafka, off))
-        poll_until(lambda: self.facts().offset and self.streams(), timeout=SECONDS, what="the connector to stream")
+        wait_until(lambda: self.facts().offset and self.streams(), timeout=SECONDS, what="the connector to stream")
 
     def streams(self) -> bool | None:
         return [task.state for task in self.facts().tasks] == ["RUNNING"] or None
@@ -126,7 +126,7 @@ def test_inv_06_a_ddl_at_the_end_of_a_quiet_log_is_read_although_no_offset_names
     mark = last_ddl(quiet)
     if rotated:
         quiet.server.execute("FLUSH BINARY LOGS")
-    poll_until(lambda: at_rest(quiet, mark), timeout=SECONDS, what="the connector at rest behind the DDL")
+    wait_until(lambda: at_rest(quiet, mark), timeout=SECONDS, what="the connector at rest behind the DDL")
     offset = quiet.facts().offset
     assert offset is not None
     assert isinstance(offset.position, MariaDbPosition)
@@ -140,26 +140,26 @@ def test_inv_06_a_ddl_at_the_end_of_a_quiet_log_is_read_although_no_offset_names
 def test_inv_38_a_start_behind_a_ddl_loses_changes_and_is_named(quiet: Quiet) -> None:
     """The loss is the connector's own: the row of the diagnosis can go when this fails."""
     last_ddl(quiet)
-    poll_until(lambda: counted(quiet, 10), timeout=SECONDS, what="heartbeats that are counted as events")
+    wait_until(lambda: counted(quiet, 10), timeout=SECONDS, what="heartbeats that are counted as events")
     quiet.connector.stop(quiet.name)
     for _ in range(5):
         quiet.write()
     assert quiet.diagnosed().code == "TRANSACTION_HALF_SENT"
     quiet.connector.resume(quiet.name)
-    poll_until(quiet.streams, timeout=SECONDS, what="the connector to run")
+    wait_until(quiet.streams, timeout=SECONDS, what="the connector to run")
 
     def is_past() -> bool | None:
         quiet.write()  # until one of them is sent
         return len(rows_sent(quiet)) > 2 or None
 
-    poll_until(is_past, timeout=SECONDS, interval=2.0, what="a row behind those that were skipped")
+    wait_until(is_past, timeout=SECONDS, interval=2.0, what="a row behind those that were skipped")
     assert {3, 4} & set(rows_sent(quiet)) == set(), "the first rows after the DDL never come"
 
 
 def test_a_log_that_was_purged_behind_the_last_event_is_told_from_a_gap(quiet: Quiet) -> None:
     quiet.begin()
     quiet.write()
-    poll_until(quiet.inside, timeout=SECONDS, what="an offset inside the last transaction")
+    wait_until(quiet.inside, timeout=SECONDS, what="an offset inside the last transaction")
     newest = here(quiet.server)["gtids"]
     quiet.connector.stop(quiet.name)
     offset = quiet.facts().offset

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 
 from airflow_cdc.core.pipeline import MaintenancePolicy
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState
@@ -22,6 +21,7 @@ from airflow_cdc.spark_apps.adapters.opensearch_documents import DocumentWriter,
 from airflow_cdc.spark_apps.adapters.opensearch_keeper import OpenSearchKeeper
 from airflow_cdc.spark_apps.ports import Unread
 from airflow_cdc.spark_apps.tidied import Tidied
+from stack.process import wait_until
 from tests.contract.stage_writer import table_of
 from tests.integration.opensearch.test_sink import asked
 
@@ -129,7 +129,7 @@ def test_inv_22_a_message_that_comes_late_after_the_purge_is_refused_by_its_posi
         asked(kept.sink.endpoint.url, f"{kept.index}/_refresh", {})
         return "1" in kept.rows or None
 
-    assert poll_until(taken, timeout=60, what="OpenSearch to forget the removal")
+    assert wait_until(taken, timeout=60, what="OpenSearch to forget the removal")
 
 
 def test_inv_22_the_next_event_of_a_removed_row_is_taken_at_once(kept: Kept) -> None:

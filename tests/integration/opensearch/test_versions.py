@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sinks.opensearch import versions
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.spark_apps.adapters.opensearch_documents import DocumentWriter, Origin
+from stack.process import wait_until
 from tests.integration.opensearch.test_sink import asked
 
 
@@ -79,7 +79,7 @@ def test_inv_22_a_deleted_row_is_not_brought_back_after_opensearch_forgets_delet
         return True
 
     writer.event(1, 20, None)
-    assert poll_until(forgotten, timeout=60, what="OpenSearch to forget the delete")
+    assert wait_until(forgotten, timeout=60, what="OpenSearch to forget the delete")
     writer.event(1, 19, "back")
     assert writer.value is None
 

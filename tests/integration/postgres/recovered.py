@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec
-from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.settings import PostgresSettings
+from stack.process import wait_until
 from tests.integration.postgres.support import connector_config, endpoint
 from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
 
@@ -60,7 +60,7 @@ class Followed(FollowedDatabase):
         }
         tables = [f"public.{table}" for table in self.tables]
         self.connector.create(name, {**connector_config(self.server, name, name, tables), **own, **settings})
-        poll_until(lambda: self._active() or None, timeout=SECONDS, what="the connector to read its slot")
+        wait_until(lambda: self._active() or None, timeout=SECONDS, what="the connector to read its slot")
 
     def _active(self) -> bool:
         slot = self.source.facts().slot
@@ -69,7 +69,7 @@ class Followed(FollowedDatabase):
     def wait_read(self) -> None:
         """See FollowedDatabase."""
         position = self.source.position().position
-        poll_until(
+        wait_until(
             lambda: self._past(position), timeout=SECONDS, what=f"the connector to commit an offset past {position}"
         )
 

@@ -76,7 +76,9 @@ def test_what_passes_by_itself_is_tried_again(server: Scripted, connect: Debeziu
     assert len(server.requests) == 3
 
 
-def test_an_offset_that_was_removed_while_connect_answered_is_none(server: Scripted, connect: DebeziumConnector) -> None:
+def test_an_offset_that_was_removed_while_connect_answered_is_none(
+    server: Scripted, connect: DebeziumConnector
+) -> None:
     """The removal of a moment ago, as a slow worker lists it: the partition is still known, its offset is null."""
     kept = {"partition": {"server": "other"}, "offset": {"pos": 4}}
     server.answers = [Answer(200, {"offsets": [{"partition": {"server": "shop"}, "offset": None}, kept]})]
