@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import FrameType
 from typing import Final
 
 COMPUTES: Final = "Python computes"
@@ -88,19 +87,15 @@ ROWS: Final = (
 _OWN: Final = re.compile(r"/(tests|stack|demo|airflow_cdc|spark_apps|dags)/")
 _OTHERS: Final = re.compile(r"/site-packages/|/tests/times/|/stack/(process|rest)\.py$|/airflow_cdc/core/poll\.py$")
 _LAST: Final = len(ROWS)
+# a line of faulthandler's
+_LINE: Final = re.compile(r'  File "(?P<path>.*)", line \d+ in (?P<name>.*)')
 
 
-def calls(frame: FrameType | None) -> tuple[Call, ...]:
-    """The functions of a stack, the innermost first.
-
-    It ends where Python 3.11 gives something else than a frame: the thread goes on while its stack is read, and what stood
-    there may be a code object a moment later (seen once in 7,400 tests).
-    """
-    every: list[Call] = []
-    while isinstance(frame, FrameType):
-        every.append(Call(frame.f_code.co_filename, frame.f_code.co_name))
-        frame = frame.f_back
-    return tuple(every)
+def calls(dump: str, thread: int) -> tuple[Call, ...]:
+    """The functions of a thread in what faulthandler wrote of all threads, the innermost first."""
+    _, _, own = dump.partition(f"hread 0x{thread:016x} ")
+    lines = own.partition("\n\n")[0].splitlines()
+    return tuple(Call(found["path"], found["name"]) for line in lines if (found := _LINE.match(line)))
 
 
 def read(stack: Sequence[Call]) -> Wait:
@@ -112,7 +107,7 @@ def read(stack: Sequence[Call]) -> Wait:
 
 @cache
 def _row_of(call: Call) -> int:
-    """The first row that holds for a function: twenty times a second there is no time for every pattern."""
+    """The first row that holds for a function: five times a second there is no time for every pattern."""
     return next((number for number, row in enumerate(ROWS) if row.holds(call)), _LAST)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from tests.paths import ROOT
@@ -12,6 +13,7 @@ from tests.times import waits
 from tests.times.parts import STEPS, Part, budget
 from tests.times.report import PartTimes, RunTimes, lines, over_budget
 from tests.times.runner import Runner
+from tests.times.sampler import dumped
 from tests.times.waits import Call
 
 POLL = Call("/r/stack/process.py", "wait_until")
@@ -36,14 +38,28 @@ def test_what_is_not_known_is_work_of_python() -> None:
     assert waits.read((TEST,)).kind == waits.COMPUTES
 
 
+def test_the_functions_of_a_thread_are_read_from_what_was_written_of_all(tmp_path: Path) -> None:
+    waiting = threading.Event()
+    other = threading.Thread(target=waiting.wait)
+    other.start()
+    with (tmp_path / "dump").open("w+b") as scratch:
+        dump = dumped(scratch)
+    waiting.set()
+    own, others = waits.calls(dump, threading.get_ident()), waits.calls(dump, other.ident or 0)
+    assert own[0].name == "dumped"
+    assert own[1] == Call(__file__, "test_the_functions_of_a_thread_are_read_from_what_was_written_of_all")
+    assert (others[0].name, others[-1].name) == ("wait", "_bootstrap")
+    assert waits.calls(dump, 7) == ()
+
+
 def test_a_file_is_measured_with_what_its_tests_wait_for_and_the_processes_that_they_start(tmp_path: Path) -> None:
     (tmp_path / "test_slow.py").write_text(
         "import subprocess, sys, threading\n"
         "def test_computes():\n"
-        "    spin = 'import time\\nend = time.process_time() + 0.4\\nwhile time.process_time() < end: pass'\n"
+        "    spin = 'import time\\nend = time.process_time() + 1\\nwhile time.process_time() < end: pass'\n"
         "    subprocess.run([sys.executable, '-c', spin], check=True)\n"
         "def test_waits():\n"
-        "    threading.Event().wait(0.4)\n"
+        "    threading.Event().wait(1)\n"
     )
     (tmp_path / "conftest.py").write_text("from tests.times import plugin\npytest_configure = plugin.register\n")
     out = tmp_path / "times.json"
@@ -53,10 +69,10 @@ def test_a_file_is_measured_with_what_its_tests_wait_for_and_the_processes_that_
     assert done.returncode == 0, done.stdout + done.stderr
     (file,) = (one for one in json.loads(out.read_text()) if one["file"] == "test_slow.py")
     assert file["tests"] == 2
-    assert file["seconds"] >= 0.8
-    assert file["processor"] >= 0.4
-    assert file["waits"]["another process"] >= 0.2
-    assert file["waits"]["another thread"] >= 0.2
+    assert file["seconds"] >= 2
+    assert file["processor"] >= 1
+    assert file["waits"]["another process"] >= 0.5
+    assert file["waits"]["another thread"] >= 0.5
 
 
 def run(seconds: float, budget: float, file_seconds: float) -> RunTimes:
