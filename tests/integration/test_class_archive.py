@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from airflow_cdc.operators.class_archive import class_archive
 from airflow_cdc.spark_apps.driver.session import JAVA_OPTIONS, LOCAL, python_of
 from tests.bench.whole import EMPTY
+
+pytestmark = pytest.mark.slow
 
 SPARK_SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
 FROM_THE_ARCHIVE = "source: shared objects file (top)"

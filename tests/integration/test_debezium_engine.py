@@ -116,7 +116,7 @@ def postgres(servers: Stack) -> PostgresServer:
     return servers.postgres.get("postgres") or servers.add_postgres(PostgresSettings())
 
 
-@pytest.fixture(params=["file", "mysql", "postgres"])
+@pytest.fixture(params=["file", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mysql", "postgres"))])
 def followed(  # noqa: PLR0917
     request: pytest.FixtureRequest,
     mysql: MySqlServer,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import pytest
+
 import stack
 from stack.mysql import MySqlSettings
 from stack.shop import dataset
 from stack.shop.gap import make_gap
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_second_gap_deletes_other_rows_and_alters_nothing(servers: stack.Stack) -> None:

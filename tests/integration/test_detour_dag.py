@@ -20,7 +20,10 @@ from tests.integration.test_detour import gap, pair, pair_servers
 __all__ = ["pair", "pair_servers"]  # fixtures
 
 # kafka-python reads its own message schemas with a deprecated call
-pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning"),
+]
 
 RUN = """
 import json, sys

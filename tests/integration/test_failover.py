@@ -132,6 +132,7 @@ def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: tuple[Pair,
     assert found(pair).code != "SOURCE_FAILED_OVER"
 
 
+@pytest.mark.slow
 def test_a_lagging_replica_that_was_promoted_lacks_what_was_read(moved: tuple[Pair, Proxy]) -> None:
     pair, proxy = moved
     pair.replica.execute("STOP SLAVE")
@@ -148,6 +149,7 @@ def test_a_lagging_replica_that_was_promoted_lacks_what_was_read(moved: tuple[Pa
     assert "Not translate_gtid: the server does not have" in plan.reason
 
 
+@pytest.mark.slow
 def test_a_server_with_transactions_of_its_own_leaves_an_offset_that_no_other_contains(
     moved: tuple[Pair, Proxy],
 ) -> None:

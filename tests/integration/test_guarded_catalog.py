@@ -24,6 +24,8 @@ from tests.contract.lakes import COLUMNS, run_on
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 
 def properties_of(folder: Path, refuses: str) -> Iterator[dict[str, str]]:
     """A REST server that refuses, its warehouse a local folder."""
@@ -121,7 +123,6 @@ def test_a_catalog_that_allows_no_stage_is_one_error_at_the_first_step(closed: d
     lake.close()
 
 
-@pytest.mark.slow
 def test_nessie_is_refused_by_name_at_the_first_step_and_by_doctor(nessie: dict[str, str], tmp_path: Path) -> None:
     lake = Lake("nessie", nessie)
     with pytest.raises(ConfigError, match="neither tags nor earlier snapshots"):

@@ -157,6 +157,7 @@ def addresses(run: Run) -> dict[str, connections.Connection]:
     }
 
 
+@pytest.mark.slow
 def test_only_an_airflow_user_who_may_recover_moves_an_offset_and_the_audit_names_them(
     run: Run, airflow: AirflowServer
 ) -> None:

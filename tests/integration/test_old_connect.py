@@ -102,6 +102,7 @@ def test_a_purged_log_is_recovered_while_its_source_is_written(followed: Followe
     recover_a_purge(followed)
 
 
+@pytest.mark.slow
 def test_an_offset_outlives_the_commit_of_the_task_that_was_paused(followed: Followed) -> None:
     """At rest is more than paused: the task's last offset is not committed yet when it is paused, and is when it ends."""
     name, connector = followed.database, followed.connector

@@ -17,6 +17,8 @@ from stack.mysql import User
 from stack.postgres import PostgresServer, PostgresSettings
 from stack.process import start_time, wait_until
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = PostgresSettings(extra={"max_slot_wal_keep_size": "64MB"})
 
 

@@ -22,6 +22,8 @@ from stack.connect import start_connect
 from stack.process import end
 from tests.integration.certificates import Certificates
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "Pa55word-of-connect"
 LOGINS = """
 KafkaConnect {{

@@ -27,6 +27,8 @@ from stack.process import wait_until
 from tests.integration.mariadb.recovered import connector_config
 from tests.unit.connectors.kafka_connect.kubernetes_api import KubernetesApi, cluster, resource
 
+pytestmark = pytest.mark.slow
+
 OF_SPEC = ("name", "connector.class", "tasks.max")
 
 

@@ -169,6 +169,7 @@ def test_one_outage_of_a_connector_that_runs_is_one_message_and_one_recovery(
     assert (len(watching.texts), len(watching.recoveries)) == (2, 1)
 
 
+@pytest.mark.slow
 def test_a_revoked_password_is_told_after_a_time_and_resolved_when_it_works_again(
     subject: Subject, watching: Watching
 ) -> None:

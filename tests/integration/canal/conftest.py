@@ -21,7 +21,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
     end(server.child)
 
 
-@pytest.fixture(params=["file", "zookeeper"])
+@pytest.fixture(params=["file", pytest.param("zookeeper", marks=pytest.mark.slow)])
 def mode(request: pytest.FixtureRequest) -> str:
     """Where Canal keeps its cursors."""
     return str(request.param)

@@ -20,6 +20,7 @@ from tests.integration.canal.support import NOBODY, WAIT_S, Scene, add_client, p
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
+BOTH = pytest.mark.parametrize("mode", ["file", "zookeeper"], indirect=True)
 
 
 def at(scene: Scene, **place: Any) -> dict[str, Any]:
@@ -29,6 +30,7 @@ def at(scene: Scene, **place: Any) -> dict[str, Any]:
     return placed(cursor, **place)
 
 
+@BOTH
 def test_it_is_diagnosed_and_forecast(scene: Scene) -> None:
     assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
     forecast = forecast_pipeline(scene.run)
@@ -39,6 +41,7 @@ def test_it_is_diagnosed_and_forecast(scene: Scene) -> None:
     assert not scene.canal.alive
 
 
+@BOTH
 def test_the_position_moves_to_the_end_and_canal_reads_on_exactly_there(scene: Scene) -> None:
     cursor = at(scene)
     assert ("@type" in cursor) == bool(scene.zookeeper)
@@ -154,6 +157,7 @@ def test_a_deleted_cursor_says_where_canal_would_begin(scene: Scene) -> None:
     wait_until(lambda: scene.ids() == [1, 1] or None, timeout=WAIT_S, what="row 1 to be sent again")
 
 
+@pytest.mark.slow
 def test_a_cursor_taken_elsewhere_is_named(scene: Scene) -> None:
     scene.connector.stop(scene.name)
     scene.connector.offset_store(scene.name, {"server": scene.name}).write(taken_elsewhere(at(scene)))
@@ -162,6 +166,7 @@ def test_a_cursor_taken_elsewhere_is_named(scene: Scene) -> None:
     assert f"{NOBODY}:3306" in diagnosis.evidence["cursor taken at"]
 
 
+@pytest.mark.slow
 def test_another_servers_id_is_a_warning_and_says_more_once_the_position_is_gone(scene: Scene) -> None:
     scene.connector.stop(scene.name)
     # Canal writes the server's own id with the next commit that it reads, so there is none after this place

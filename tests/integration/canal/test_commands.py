@@ -27,6 +27,8 @@ from stack.process import wait_until
 from tests.integration.canal.support import take_start_away
 from tests.paths import ROOT
 
+pytestmark = pytest.mark.slow
+
 LATE_S = 180.0
 
 

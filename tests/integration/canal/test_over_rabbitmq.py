@@ -30,6 +30,8 @@ from stack.rabbitmq import RabbitServer
 from tests.integration.canal.over_rabbitmq import STREAM, canal_properties, declare, endpoint_of
 from tests.integration.canal.support import WAIT_S, Scene, pipeline_run
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass
 class Made:

@@ -84,7 +84,7 @@ def run(server: MySqlServer, *statements: str) -> list[tuple[Any, ...]]:
     return rows
 
 
-@pytest.fixture(params=[FOLLOWED, PROTOBUF], ids=["flat", "protobuf"])
+@pytest.fixture(params=[FOLLOWED, pytest.param(PROTOBUF, marks=pytest.mark.slow)], ids=["flat", "protobuf"])
 def sent(
     request: pytest.FixtureRequest,
     mysql: MySqlServer,

@@ -31,6 +31,8 @@ from tests.integration.replicated import follows, gtids, replicate
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 GIVES_UP = ("restart-strategy.type=none",)
 AT_ONCE = (
     "restart-strategy.type=fixed-delay",
@@ -192,7 +194,6 @@ def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: Make, sessi
             followed.compare("compared")
 
 
-@pytest.mark.slow
 def test_a_job_that_went_on_by_itself_at_another_server_is_seen_and_its_tables_are_compared(moved: Make) -> None:
     """Flink tries again until the replica is promoted, and reads on there; nothing it says shows that."""
     with moved(AT_ONCE) as pair:
@@ -208,7 +209,6 @@ def test_a_job_that_went_on_by_itself_at_another_server_is_seen_and_its_tables_a
         assert pair.diagnosis().code == "HEALTHY"
 
 
-@pytest.mark.slow
 def test_a_promoted_replica_that_lags_is_refused_with_the_transaction_that_it_lacks(moved: Make) -> None:
     """Flink would run there, and skip in silence what that server writes under numbers that the job has read."""
     with moved(GIVES_UP) as pair:
@@ -230,7 +230,6 @@ def test_a_promoted_replica_that_lags_is_refused_with_the_transaction_that_it_la
         assert pair.rows()[0] == pair.rows()[1] == [(1, "first"), (2, "first"), (3, "first"), (4, "new")]
 
 
-@pytest.mark.slow
 def test_a_job_that_went_on_by_itself_at_a_replica_that_lags_shows_it_in_the_comparison(moved: Make) -> None:
     """Its stored set is that server's own within seconds: only the rows still tell what was lost."""
     with moved(AT_ONCE) as pair:
@@ -245,7 +244,6 @@ def test_a_job_that_went_on_by_itself_at_a_replica_that_lags_shows_it_in_the_com
             followed.move("failover")
 
 
-@pytest.mark.slow
 def test_another_server_without_gtids_is_refused_because_its_files_mean_something_else(moved: Make) -> None:
     with moved(GIVES_UP, gtid=False) as pair:
         followed, known = pair.followed, pair.source.execute("SELECT @@server_uuid")[0][0]

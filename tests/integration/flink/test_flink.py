@@ -97,6 +97,7 @@ def test_a_purged_log_is_named_while_flink_says_restarting(scene: Scene) -> None
     assert scene.diagnosis().code == "HEALTHY"
 
 
+@pytest.mark.slow
 def test_a_job_that_seems_to_run_between_two_failures_is_stopped_all_the_same(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ HOURLY = (
 )
 
 
+@pytest.mark.slow
 def test_a_job_that_waits_an_hour_for_its_next_try_is_named_stopped_and_goes_on(scene: Scene) -> None:
     """It fails once and is RESTARTING from then on: nothing is waited for, whatever its strategy is."""
     connector = scene.connector
@@ -156,6 +158,7 @@ def test_a_job_that_waits_an_hour_for_its_next_try_is_named_stopped_and_goes_on(
     assert scene.ids() == [0, 1, 3]
 
 
+@pytest.mark.slow
 def test_a_set_ahead_of_the_server_is_refused_and_named_where_flink_accepts_it(scene: Scene) -> None:
     scene.connector.stop(scene.name)
     before = scene.offset()
@@ -182,6 +185,7 @@ def test_a_set_ahead_of_the_server_is_refused_and_named_where_flink_accepts_it(s
     assert scene.diagnosis().code == "HEALTHY"
 
 
+@pytest.mark.slow
 def test_what_flink_could_not_read_from_is_refused(scene: Scene) -> None:
     scene.connector.stop(scene.name)
     before, plan = scene.offset(), scene.plan.read_text()
@@ -196,6 +200,7 @@ def test_what_flink_could_not_read_from_is_refused(scene: Scene) -> None:
     assert (scene.offset(), scene.plan.read_text()) == (before, plan)
 
 
+@pytest.mark.slow
 def test_two_jobs_of_one_name_are_named_and_nothing_is_stopped(scene: Scene) -> None:
     scene.flink.sql(f"EXECUTE PLAN 'file://{scene.plan}'", properties={"pipeline.name": scene.name})
     try:

@@ -123,6 +123,7 @@ def test_a_lost_position_is_recovered_while_the_table_is_written(followed: Follo
     wait_until(equal, timeout=WAIT_S, what="the sink to show the last changes", interval=1)
 
 
+@pytest.mark.slow
 def test_what_is_published_is_what_stood_in_the_table_or_all_that_was_read(followed: Followed) -> None:
     lose(followed)
     before = followed.versions("t")
@@ -133,6 +134,7 @@ def test_what_is_published_is_what_stood_in_the_table_or_all_that_was_read(follo
     assert sorted(tuple(row.values()) for row in followed.sink_rows("t", published)) == both(followed)[0]
 
 
+@pytest.mark.slow
 def test_a_commit_of_another_writer_meanwhile_is_not_overwritten(followed: Followed) -> None:
     lose(followed)
     run = until_staged(followed)
@@ -144,6 +146,7 @@ def test_a_commit_of_another_writer_meanwhile_is_not_overwritten(followed: Follo
     assert followed.connector.committed_offset(followed.database, followed.database) == offset
 
 
+@pytest.mark.slow
 @pytest.mark.minutes
 def test_a_row_that_is_wrong_in_the_sink_is_found_and_closes_nothing(followed: Followed) -> None:
     lose(followed)
@@ -159,6 +162,7 @@ def test_a_row_that_is_wrong_in_the_sink_is_found_and_closes_nothing(followed: F
             step(run)
 
 
+@pytest.mark.slow
 def test_a_column_that_cannot_hold_what_is_read_is_refused(followed: Followed) -> None:
     followed.connector.stop(followed.database)
     followed.execute("UPDATE t SET v = NULL", "ALTER TABLE t MODIFY v BIGINT, ADD more INT")

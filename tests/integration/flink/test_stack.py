@@ -16,6 +16,8 @@ from stack.process import start_time, wait_until
 from tests.integration.flink.support import source_table
 from tests.integration.test_stack import listening
 
+pytestmark = pytest.mark.slow
+
 WAIT_S = 90.0
 
 

@@ -24,6 +24,8 @@ from tests.integration.flink.support import QUICK, WAIT_S, pipeline_run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 TABLES = ("t", "u")
 
 

@@ -15,6 +15,8 @@ import pytest
 from stack.hudi import HudiSpark
 from tests.integration.hudi.tables import COLUMNS, HudiTable, create
 
+pytestmark = pytest.mark.slow
+
 KINDS = pytest.mark.parametrize("kind", ["cow", "mor"])
 THREE = "(1, 'a', 10), (2, 'b', 10), (3, 'c', 10)"
 DELETED = "_hoodie_is_deleted"
@@ -72,7 +74,6 @@ def test_an_older_version_does_not_replace_a_newer_one_and_an_equal_one_does(tab
     assert table.rows() == {1: ("a", 10), 2: ("equal", 10), 3: ("newer", 11)}
 
 
-@pytest.mark.slow
 @KINDS
 def test_a_plain_insert_makes_a_second_row_of_one_key(table: HudiTable) -> None:
     table.spark.sql(f"INSERT INTO {table.name} VALUES (1, 'again', 20)")
@@ -91,7 +92,6 @@ def test_the_column_of_deletes_deletes_and_is_ordered_by_position(
     assert table.rows() == {2: ("b", 10), 3: ("c", 10)}
 
 
-@pytest.mark.slow
 @KINDS
 def test_delete_and_update_statements_do_what_they_say(table: HudiTable) -> None:
     table.spark.sql(f"DELETE FROM {table.name} WHERE id IN (SELECT 2L)")
@@ -99,7 +99,6 @@ def test_delete_and_update_statements_do_what_they_say(table: HudiTable) -> None
     assert table.rows() == {1: ("u", 10), 3: ("c", 10)}
 
 
-@pytest.mark.slow
 @KINDS
 def test_a_stamp_leaves_the_active_timeline_with_its_commit(hudi: HudiSpark, hudi_folder: Path, kind: str) -> None:
     """Commits are archived by their number: a stamp has to be carried forward by each later commit."""

@@ -32,6 +32,8 @@ from tests.integration.certificates import Certificates
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 PAGE: Final = Path(__file__).parents[3] / "docs" / "privileges.md"
 PASSWORD = "Pa55word-of-search"
 WRONG = "wrong-secret"

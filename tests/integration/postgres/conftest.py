@@ -1,4 +1,7 @@
-"""What the tests of a PostgreSQL source stand on: the three series that are supported, and a fresh database on each."""
+"""What the tests of a PostgreSQL source stand on: the three series that are supported, and a fresh database on each.
+
+`make test` asks the oldest and the newest series; `make slow` the one between, and the oldest where a test costs seconds.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 NAMES = {"15": "pg15", "17": "pg17", "18": "postgres"}
 
 
-@pytest.fixture(scope="session", params=list(NAMES))
+@pytest.fixture(scope="session", params=["15", pytest.param("17", marks=pytest.mark.slow), "18"])
 def server(request: pytest.FixtureRequest, servers: stack.Stack) -> PostgresServer:
     """A server of each series in turn, started when the first test asks for it."""
     name = NAMES[request.param]

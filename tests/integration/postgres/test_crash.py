@@ -77,7 +77,7 @@ def crashing(servers: stack.Stack, series: str) -> Iterator[Crashing]:
     end(servers.postgres[name].child)
 
 
-@pytest.fixture(params=["15", "18"])
+@pytest.fixture(params=[pytest.param("15", marks=pytest.mark.slow), "18"])
 def series(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -103,6 +103,7 @@ def test_inv_09_a_crash_takes_rows_that_were_read_and_the_recovery_asks_for_a_ne
     crashing.source.check_same_server(crashing.source.watermark())
 
 
+@pytest.mark.slow
 def test_inv_09_a_crash_of_one_process_is_seen_although_the_server_was_not_started_again(crashing: Crashing) -> None:
     watermark = crashing.source.watermark()
     crashing.write(2)
@@ -111,6 +112,7 @@ def test_inv_09_a_crash_of_one_process_is_seen_although_the_server_was_not_start
         crashing.source.check_same_server(watermark)
 
 
+@pytest.mark.slow
 def test_what_was_read_before_the_check_outlives_a_crash_after_it(crashing: Crashing) -> None:
     """The check itself puts on disk what was read; so no crash can fall between the two."""
     watermark = crashing.source.watermark()
@@ -120,6 +122,7 @@ def test_what_was_read_before_the_check_outlives_a_crash_after_it(crashing: Cras
     assert crashing.rows() == [2]
 
 
+@pytest.mark.slow
 def test_a_clean_restart_and_statistics_that_somebody_resets_are_no_crash(crashing: Crashing) -> None:
     watermark = crashing.source.watermark()
     crashing.write(2)

@@ -47,7 +47,7 @@ def published_tables(server: PostgresServer, name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("series", SERIES)
+@pytest.mark.parametrize("series", [pytest.param(SERIES[0], marks=pytest.mark.slow), SERIES[1]])
 def test_a_lost_slot_is_told_and_a_new_one_goes_on_exactly_after_its_snapshot(
     running: stack.Stack, series: str
 ) -> None:

@@ -15,6 +15,8 @@ from stack.shop.postgres.gap import make_gap
 from stack.shop.postgres.rows import PostgresRows
 from stack.shop.postgres.writer import Writer
 
+pytestmark = pytest.mark.slow
+
 SLOT = "demo_shop"
 
 

@@ -229,7 +229,7 @@ def test_no_wal_sender_to_spare(server: PostgresServer, ready: PostgresSource) -
 # ---- servers of their own, which these faults change for good ----------------------------------
 
 
-@pytest.fixture(params=["15", "18"])
+@pytest.fixture(params=[pytest.param("15", marks=pytest.mark.slow), "18"])
 def own(request: pytest.FixtureRequest, servers: stack.Stack, tmp_path: Path) -> Iterator[PostgresServer]:
     """A server that ends with the test."""
     from stack.postgres import start_postgres, wait_ready

@@ -26,6 +26,8 @@ from tests.integration.postgres.test_debezium import KEYED, events_of
 from tests.integration.postgres.test_problems import code
 from tests.unit.sources.postgres.pg_scene import TABLES
 
+pytestmark = pytest.mark.slow
+
 COMMIT = "SELECT pg_logical_emit_message(true, 't', 'x')"
 READY = (
     "SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots WHERE slot_name = '{}'"
@@ -153,7 +155,6 @@ def test_a_standby_tells_how_far_it_is_behind_and_a_primary_has_nothing_to_tell(
     wait_until(lambda: second.load(limits).lag_s == 0.0 or None, timeout=60, what="the standby to be up to date again")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("series", ["17", "18"], indirect=True)
 def test_a_connector_goes_on_at_the_promoted_standby_and_sends_every_row_once(
     pair: Pair, running: stack.Stack, series: str

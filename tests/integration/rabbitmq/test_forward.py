@@ -27,7 +27,7 @@ from stack.rabbitmq import RabbitServer, start_rabbitmq
 from tests.integration.canal.over_rabbitmq import endpoint_of
 
 WORKER = Path(__file__).parent / "forward_worker.py"
-KINDS = pytest.mark.parametrize("kind", ["classic", "quorum"])
+KINDS = pytest.mark.parametrize("kind", ["classic", pytest.param("quorum", marks=pytest.mark.slow)])
 
 
 @dataclass
@@ -147,6 +147,7 @@ def test_a_killed_process_leaves_nothing_lost_or_doubled(pair: Pair, kind: str, 
     assert pair.waiting() == 0
 
 
+@pytest.mark.slow
 @KINDS
 def test_killed_again_and_again_it_still_ends(pair: Pair, kind: str) -> None:
     pair.send(numbered(BATCH + 50))
@@ -251,6 +252,7 @@ def tried(pair: Pair) -> bool | None:
     return True
 
 
+@pytest.mark.slow
 @KINDS
 @pytest.mark.parametrize("at", ["published", "confirmed", "acknowledged"])
 def test_the_broker_is_killed_in_a_batch(crashing: list[RabbitServer], kind: str, at: str) -> None:

@@ -23,6 +23,8 @@ from tests.integration.certificates import Certificates
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = "Pa55word-of-rabbit"
 VHOST = "shop/eu"
 
