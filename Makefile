@@ -54,8 +54,9 @@ integration: setup ## tests on the real servers, as many files at a time as memo
 spark-cluster: setup ## the applications on a Spark cluster of processes, whose executors are killed
 	$(BIN)/pytest tests/spark_cluster
 
-slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB, what a lost connection does to Debezium
-	$(BIN)/pytest tests/integration -m slow
+slow: setup ## what is not in every run: nights, repairs, backfills, MySQL 9.7, MariaDB, further recoveries of each system, every moment of the kill matrix (FILES=tests/integration/flink: those alone)
+	$(BIN)/pytest $(or $(FILES),tests/faults tests/integration) -m slow -n $$($(BIN)/python -m tests.times workers) --dist loadfile
+	$(if $(FILES),,$(BIN)/pytest tests/adversary -m slow)
 
 e2e: setup ## whole recoveries through a real Airflow, every task killed once; one by Celery workers; the wheel in a clean environment
 	$(BIN)/pytest tests/e2e -m 'not slow'
