@@ -61,6 +61,7 @@ class TestMySql(RowReaderContract):
         return bench_of(mysql, databases(mysql))
 
 
+@pytest.mark.slow
 class TestMySqlWithoutGtid(RowReaderContract):
     """With gtid_mode OFF: file and position count."""
 

@@ -44,6 +44,7 @@ class TestPostgresControlStore(ControlStoreSuite):
         postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
+@pytest.mark.slow
 class TestMySqlControlStore(ControlStoreSuite):
     """The suite, each test in a database of its own, whose character set knows no emoji."""
 

@@ -151,7 +151,7 @@ class MovedBench(StreamBench):
         self.topic()
 
 
-@pytest.mark.parametrize("queue_kind", ["classic", "quorum"])
+@pytest.mark.parametrize("queue_kind", ["classic", pytest.param("quorum", marks=pytest.mark.slow)])
 class TestQueuesMovedToAStream(TransportContract):
     @pytest.fixture
     def bench(self, rabbit: RabbitServer, queue_kind: str) -> Iterator[TransportBench]:

@@ -20,7 +20,6 @@ from tests.integration.canal.support import NOBODY, WAIT_S, Scene, add_client, p
 
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
-BOTH = pytest.mark.parametrize("mode", ["file", "zookeeper"], indirect=True)
 
 
 def at(scene: Scene, **place: Any) -> dict[str, Any]:
@@ -30,7 +29,7 @@ def at(scene: Scene, **place: Any) -> dict[str, Any]:
     return placed(cursor, **place)
 
 
-@BOTH
+@pytest.mark.parametrize("mode", ["file", "zookeeper"], indirect=True)
 def test_it_is_diagnosed_and_forecast(scene: Scene) -> None:
     assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
     forecast = forecast_pipeline(scene.run)
@@ -41,7 +40,6 @@ def test_it_is_diagnosed_and_forecast(scene: Scene) -> None:
     assert not scene.canal.alive
 
 
-@BOTH
 def test_the_position_moves_to_the_end_and_canal_reads_on_exactly_there(scene: Scene) -> None:
     cursor = at(scene)
     assert ("@type" in cursor) == bool(scene.zookeeper)
@@ -76,6 +74,7 @@ def test_the_position_moves_to_the_end_and_canal_reads_on_exactly_there(scene: S
     )
 
 
+@pytest.mark.slow
 def test_a_position_that_canal_could_not_read_from_is_refused(scene: Scene) -> None:
     scene.connector.stop(scene.name)
     before = scene.bytes()
@@ -207,6 +206,7 @@ class TestAutoReset:
         assert diagnosis.strategies == ()
 
 
+@pytest.mark.slow
 class TestNotRead:
     """A filter that passes over the table."""
 
@@ -223,6 +223,7 @@ class TestNotRead:
         assert f"{scene.name}.t" in diagnosis.evidence
 
 
+@pytest.mark.slow
 class TestFileMode:
     """Of meta.dat alone."""
 
@@ -279,6 +280,7 @@ class TestZooKeeperMode:
             other.close()
         scene.connector.stop(scene.name, timeout=10)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["zookeeper"])
     def test_a_cursor_without_its_type_is_a_fault(self, scene: Scene) -> None:
         scene.connector.stop(scene.name)
@@ -336,6 +338,7 @@ def gtid(scene: Scene) -> str:
     return str(at(scene)["postion"]["gtid"])
 
 
+@pytest.mark.slow
 class TestOther1236:
     """The same error number, and something else that is meant by it."""
 
@@ -361,6 +364,7 @@ class TestOther1236:
         assert scene.diagnosis().code == code
 
 
+@pytest.mark.slow
 @pytest.mark.minutes
 class TestAutoResetJumps:
     """What is only said beforehand: once Canal has jumped over what is missing, nothing shows it."""

@@ -128,6 +128,7 @@ class TestWithoutHeartbeats:
             wait_reading(hurried(scene, STANDSTILL_S).run, cursor)
 
 
+@pytest.mark.slow
 class TestWithHeartbeats:
     """Canal writes a row of a table of its own every three seconds."""
 
@@ -166,6 +167,7 @@ class TestWithHeartbeats:
         assert watched(20) == "HEALTHY"
 
 
+@pytest.mark.slow
 class TestByFile:
     """By file and position a place is lost with its file, read or not: only a cursor that moves gets out of it."""
 

@@ -44,6 +44,7 @@ def test_it_is_diagnosed_and_forecast_and_stopped_with_its_state(scene: Scene) -
     assert scene.diagnosis().code == "HEALTHY"
 
 
+@pytest.mark.slow
 def test_the_position_moves_and_the_job_reads_on_exactly_there_and_back(scene: Scene) -> None:
     with pytest.raises(ConnectorError, match="Stop it first"):
         scene.connector.offset_store(scene.name, {"server": scene.name}).write(scene.at())

@@ -13,7 +13,7 @@ from stack.versions import SPARK_OF_HUDI
 from tests.integration.hudi.tables import create
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.slow)])
 def test_a_table_is_written_changed_replaced_and_read(hudi: HudiSpark, hudi_folder: Path, kind: str) -> None:
     table = create(hudi, hudi_folder, kind)
     hudi.sql(f"INSERT INTO {table.name} SELECT id, concat('a', id), 1 FROM range(100)")
