@@ -208,8 +208,15 @@ def log_history(seed: int) -> Topic:
     return topic
 
 
-@pytest.mark.parametrize("covered", [0, 130], ids=["all", "after_a_watermark"])
-@pytest.mark.parametrize("made", [ITEMS, SHAPES], ids=lambda made: made.name)
+@pytest.mark.parametrize(
+    ("made", "covered"),
+    [
+        pytest.param(ITEMS, 0, marks=pytest.mark.slow, id="items-all"),
+        pytest.param(ITEMS, 130, id="items-after_a_watermark"),
+        pytest.param(SHAPES, 0, id="shapes-all"),
+        pytest.param(SHAPES, 130, marks=pytest.mark.slow, id="shapes-after_a_watermark"),
+    ],
+)
 def test_batch_after_batch_gives_the_same_as_by_spark(
     spark: SparkSession, lake: Lake, made: Table, covered: int
 ) -> None:
@@ -221,7 +228,10 @@ def test_batches_under_keys_of_two_columns(spark: SparkSession, lake: Lake) -> N
     same_by_both(spark, lake, history(PAIRS, 7), 0)
 
 
-@pytest.mark.parametrize(("made", "covered"), [(ITEMS, 130), (SHAPES, 0)], ids=["items", "shapes"])
+@pytest.mark.parametrize(
+    ("made", "covered"),
+    [pytest.param(ITEMS, 130, id="items"), pytest.param(SHAPES, 0, marks=pytest.mark.slow, id="shapes")],
+)
 def test_batches_that_spark_decodes(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, made: Table, covered: int
 ) -> None:
@@ -230,7 +240,7 @@ def test_batches_that_spark_decodes(
     same_by_both(spark, lake, history(made, 7), covered)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_table_without_a_key_gets_the_same_as_by_spark(spark: SparkSession, lake: Lake, seed: int) -> None:
     same_by_both(spark, lake, log_history(seed), 0)
 
@@ -336,8 +346,15 @@ def test_a_key_that_was_deleted_and_created_again_before_the_watermark_stays(
 JOBS, SPARK, MEMORY = "jobs", "spark", "memory"
 
 
-@pytest.mark.parametrize("way", [MEMORY, SPARK, JOBS])
-@pytest.mark.parametrize("cut", range(1, 6))
+# Spark's jobs are the same functions for each cut: `make slow` has them all
+@pytest.mark.parametrize(
+    ("cut", "way"),
+    [
+        *((cut, way) for cut in range(1, 6) for way in (MEMORY, SPARK)),
+        (1, JOBS),
+        *(pytest.param(cut, JOBS, marks=pytest.mark.slow) for cut in range(2, 6)),
+    ],
+)
 def test_inv_17_a_batch_may_end_between_a_covered_delete_and_its_tombstone(
     spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str, cut: int
 ) -> None:

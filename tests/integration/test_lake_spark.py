@@ -141,10 +141,10 @@ def compaction_and_expiry(shop: Shop) -> None:
     ("lake", "meanwhile"),
     [
         ("2", nothing),
-        ("2", compaction),
+        pytest.param("2", compaction, marks=pytest.mark.slow),
         ("2", compaction_and_expiry),
         ("3", compaction_and_expiry),
-        ("2 beside", nothing),
+        pytest.param("2 beside", nothing, marks=pytest.mark.slow),
         ("2 beside", compaction_and_expiry),
     ],
     indirect=["lake"],
@@ -203,7 +203,7 @@ def test_data_written_to_main_meanwhile_is_named(shop: Shop) -> None:
     assert shop.rows() == {**OLD, 6000: ("theirs", 1)}
 
 
-@pytest.mark.parametrize("lake", ["2", "3", "2 beside"], indirect=True)
+@pytest.mark.parametrize("lake", [pytest.param("2", marks=pytest.mark.slow), "3", "2 beside"], indirect=True)
 def test_stage_after_stage_on_one_table(shop: Shop) -> None:
     """As apply does all day: each stage starts from the last one's publish."""
     expected = dict(OLD)

@@ -292,6 +292,7 @@ def airflow_of(running: stack.Stack) -> AirflowServer:
     return running.airflow
 
 
+@pytest.mark.slow
 def test_airflow_runs_a_dag_with_spark_and_java_at_hand(running_airflow: stack.Stack) -> None:
     client = airflow_of(running_airflow).client()
     client.wait_dag("hello")
@@ -306,6 +307,7 @@ def test_airflow_runs_a_dag_with_spark_and_java_at_hand(running_airflow: stack.S
     assert client.tasks("hello", run)["second"]["try_number"] == 2
 
 
+@pytest.mark.slow
 def test_a_killed_scheduler_is_seen_and_comes_back(running_airflow: stack.Stack) -> None:
     child = airflow_of(running_airflow).children["scheduler"]
     pids = (child.pid, *descendants(child.pid))
@@ -317,6 +319,7 @@ def test_a_killed_scheduler_is_seen_and_comes_back(running_airflow: stack.Stack)
     assert client.wait_run("hello", client.trigger("hello"), timeout=120) == "success"
 
 
+@pytest.mark.slow
 def test_secrets_of_airflow_are_in_private_files_only(running_airflow: stack.Stack) -> None:
     server = airflow_of(running_airflow)
     for name in ("airflow.cfg", "passwords.json"):
@@ -327,6 +330,7 @@ def test_secrets_of_airflow_are_in_private_files_only(running_airflow: stack.Sta
         assert not any(secret in text for text in texts)
 
 
+@pytest.mark.slow
 def test_a_dag_that_does_not_import_is_an_error_that_shows_why(running_airflow: stack.Stack) -> None:
     server = airflow_of(running_airflow)
     broken = server.settings.dags_folder / "broken.py"
@@ -338,6 +342,7 @@ def test_a_dag_that_does_not_import_is_an_error_that_shows_why(running_airflow: 
         broken.unlink()
 
 
+@pytest.mark.slow
 def test_airflow_listens_on_loopback_only(running_airflow: stack.Stack) -> None:
     child = airflow_of(running_airflow).children["api-server"]
     pids = {child.pid, *descendants(child.pid)}
