@@ -144,6 +144,7 @@ def test_a_purged_log_is_recovered_while_its_source_is_written(followed: Followe
     recover_a_purge(followed)
 
 
+@pytest.mark.slow
 def test_an_offset_is_set_back_and_the_engine_reads_from_there(followed: Followed) -> None:
     name, connector = followed.database, followed.connector
     followed.execute("INSERT INTO t VALUES (1, 'a')")

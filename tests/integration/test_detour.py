@@ -185,6 +185,7 @@ def test_inv_27_a_filtering_replica_logs_a_gtid_without_its_rows_and_is_refused(
         pair.replica.execute("STOP SLAVE SQL_THREAD", f"{filters} = ()", "START SLAVE SQL_THREAD")
 
 
+@pytest.mark.slow
 def test_inv_27_what_a_replica_leaves_out_of_its_log_is_seen(servers: stack.Stack) -> None:
     extra = ("--binlog-ignore-db=left", "--log-slave-updates=OFF", "--slave-skip-errors=1062")
     settings = MySqlSettings(name="leaves-out", server_id=203, buffer_pool="64M", extra=extra)
@@ -214,6 +215,7 @@ def test_inv_27_a_replicas_own_transactions_are_not_in_the_written_offset(pair: 
     assert own not in GtidSet.parse(pair.offset()["gtids"]).uuids
 
 
+@pytest.mark.slow
 def test_a_definition_noted_beside_own_transactions_survives_a_restart(pair: Pair) -> None:
     """Its place in the schema history holds the replica's GTIDs, so at the source no offset is past it: it is noted anew."""
     pair.replica.execute(f"INSERT INTO {pair.table} VALUES (99, 'its own')")
@@ -291,6 +293,7 @@ def test_killed_at_any_point_and_run_again_it_loses_nothing(pair: Pair, monkeypa
     assert pair.replica.cdc.password not in json.dumps([run.clients.control.state(), facts])
 
 
+@pytest.mark.slow
 def test_a_snapshot_in_place_of_a_detour_puts_the_connector_back_first(pair: Pair) -> None:
     """And knows that definitions were noted beside the replica's own transactions: the history is written anew."""
     pair.replica.execute(f"INSERT INTO {pair.table} VALUES (99, 'its own')")
@@ -312,6 +315,7 @@ def test_a_snapshot_in_place_of_a_detour_puts_the_connector_back_first(pair: Pai
     assert other.clients.control.facts().epoch == epoch + 1
 
 
+@pytest.mark.slow
 def test_a_replica_that_goes_away_on_the_way_ends_in_words_and_the_run_can_be_taken_up(pair: Pair) -> None:
     expected = gap(pair)
     run = opened(pair)

@@ -90,7 +90,13 @@ def test_the_very_character_is_text_where_the_column_can_hold_it(bench: Bench) -
     assert bench.rows(target.stage) == [(1, f"a{SIGN}b", 1)]
 
 
-@pytest.mark.parametrize("garbled", ['["11:0-30:00"]', '{"a":"479:0-60:0-59"}', '"01:0-1:0-1.00000-5"'])
+@pytest.mark.parametrize(
+    "garbled",
+    [
+        '["11:0-30:00"]',
+        *(pytest.param(text, marks=pytest.mark.slow) for text in ('{"a":"479:0-60:0-59"}', '"01:0-1:0-1.00000-5"')),
+    ],
+)
 def test_inv_31_a_garbled_time_in_json_is_a_dead_letter(bench: Bench, garbled: str) -> None:
     topic = Topic(DOCS)
     topic.create(id=1, j=garbled)
@@ -113,7 +119,7 @@ def test_every_sign_of_a_character_set_is_found(spark: SparkSession, name: str) 
     assert [row[0] for row in frame.selectExpr(decoded).collect()] == [None] * len(ends) + ["Ab é\n", "", None]
 
 
-@pytest.mark.parametrize("default", ["NULL", "CURRENT_TIMESTAMP", "x"])
+@pytest.mark.parametrize("default", ["NULL", pytest.param("CURRENT_TIMESTAMP", marks=pytest.mark.slow), "x"])
 def test_inv_31_a_null_that_arrives_as_its_default_is_not_written(bench: Bench, default: str) -> None:
     """An event of a converter that writes defaults says snapshot "false", which one that does not leaves out."""
     topic = Topic(ITEMS)

@@ -41,7 +41,11 @@ def scene(rig: Rig) -> Callable[..., Scene]:
     return partial(make_scene, rig)
 
 
-@pytest.fixture(params=["at once", "in parts", "on several connections"])
+RANGES = "on several connections"
+WAYS = ["at once", "in parts", RANGES]
+
+
+@pytest.fixture(params=[*WAYS[:2], pytest.param(RANGES, marks=pytest.mark.slow)])
 def in_parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """`in_parts(n)`: what comes while a table is compared is judged at once, or spilled and judged in parts of n events.
 
@@ -58,13 +62,13 @@ def in_parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     def spill(events: int) -> None:
         if request.param == "in parts":
             monkeypatch.setattr(flight, "EVENTS_AT_ONCE", events)
-        if request.param == "on several connections":
+        if request.param == RANGES:
             monkeypatch.setattr(scan, "RANGE_ROWS", 0)
             monkeypatch.setattr(scan, "choose_scheme", partial(choose_scheme, leaf_rows=50))
             monkeypatch.setattr(ranges.RangesView, "split", split)
 
     yield spill
-    assert request.param != "on several connections" or request.node.user_properties
+    assert request.param != RANGES or request.node.user_properties
 
 
 @pytest.mark.parametrize("when", ["before the read", "between read and ends"])
@@ -121,6 +125,7 @@ def test_inv_24_too_many_changes_of_a_table_without_a_key_are_a_doubt(
     assert "3 events came while the table, which has no key" in " ".join(outcome.caveats)
 
 
+@pytest.mark.parametrize("in_parts", WAYS, indirect=True)
 def test_inv_24_a_wrong_row_in_flight_is_found(scene: Callable[..., Scene], in_parts: Callable[[int], None]) -> None:
     """Also when the source's later value happens to be what the sink holds: the log knows what was there at the ends."""
     in_parts(1)
