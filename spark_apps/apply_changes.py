@@ -32,10 +32,11 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.apply.start import Start
+from airflow_cdc.flows.appliable import Asked, asked_of, refuse
 from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.flows.capture import captured, carried, missing_error, present
 from airflow_cdc.flows.capture import settings as capture_of
-from airflow_cdc.flows.carried import Changed, check_truncates
+from airflow_cdc.flows.carried import Changed
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
@@ -130,6 +131,7 @@ class _Job:
     ends: Ends
     defaults: Mapping[str, Mapping[str, str | None]]
     table_ids: Mapping[str, str]
+    asked: Asked
     letters: Mapping[str, Sequence[DeadLetter]]
     label: str
     reader: RowReader
@@ -160,9 +162,7 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
     if left_out := sorted(set(chosen) - set(wanted)):
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
     systems = open_systems(run)
-    routing = systems.events.routing
-    routing.topics(wanted)  # raises if tables share a topic and their events cannot be told apart
-    topics = clients.transport.gathered(routing.topics_about(wanted))
+    topics = clients.transport.gathered(systems.events.routing.topics_about(wanted))
     definitions = carried(run, present(run, wanted))
     tables = list(definitions.values())
     ctx = ApplyContext(
@@ -180,12 +180,14 @@ def _job(run: Run, spark: SparkSession) -> tuple[_Job, list[Table]]:
         carried=Changed(run, capture_of(run)),
     )
     letters = systems.letters.unresolved()
+    table_ids = clients.source.table_ids(list(definitions))
     job = _Job(
         run,
         ctx,
         ends_of(topics),
         systems.reader.defaults(tables),
-        clients.source.table_ids(list(definitions)),
+        table_ids,
+        asked_of(run, list(definitions), table_ids),
         {table.full_name: [one for one in letters if one.table == table.full_name] for table in tables},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         systems.reader,
@@ -241,7 +243,7 @@ def _applied(job: _Job, table: Table) -> Result:
     stamped = opened.stamped(mirror) if opened else job.ctx.writer.stamped(job.place(table), mirror)
     start = start_from(job.ctx, table, *stamped, job.ends)
     table_id = job.table_ids.get(table.full_name)
-    check_truncates(job.ctx.events.routing.truncates_seen, table.full_name, table_id)
+    refuse(job.asked, table)
     unchanged = start.current and table_id in {None, start.applied.table_id}
     tries = _worth_a_try(job, letters := job.letters[table.full_name])
     if unchanged and not tries:

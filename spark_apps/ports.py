@@ -216,10 +216,6 @@ class Routing(Protocol):
         """The topics with records about these tables, including the topic of schema changes."""
         ...
 
-    def topics(self, tables: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """Topic → the tables whose events it holds."""
-        ...
-
     def key_mark(self, table: str) -> object | None:
         """The part of a key that tells the tables of a shared topic apart; None if there is none."""
         ...

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import NewestRecord, TopicState
@@ -83,6 +83,10 @@ class CaptureSettings(Protocol):
 
     def topics_about(self, tables: Sequence[str]) -> Sequence[str]:
         """All topics with events about these tables."""
+        ...
+
+    def mixed(self, tables: Sequence[str]) -> Mapping[str, ConfigError]:
+        """Table → why its events can't be distinguished from those of another of these tables; {} if all can."""
         ...
 
     def carried(self, table: Table) -> Table:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_cdc.core.capture import CaptureSettings, Look
-from airflow_cdc.core.errors import ConfigError, SchemaError
+from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.chunk import batches
 from airflow_cdc.flows.capture import settings
@@ -18,31 +18,6 @@ LOOK_SECONDS = 20.0
 MOST_KEYS = 20_000
 KEYS_AT_ONCE = 1_000
 TABLE_SECONDS = 5.0
-
-
-def unnoticed_truncates(run: Run, tables: Iterable[str]) -> dict[str, ConfigError]:
-    """Table → what apply would raise of it, asked before the table is read for it (INV 35); see check_truncates()."""
-    names = list(tables)
-    if not run.pipeline.is_applied or (seen := settings(run).truncates_seen):
-        return {}
-    ids, refused = run.clients.source.table_ids(names), dict[str, ConfigError]()
-    for name in names:
-        try:
-            check_truncates(seen, name, ids.get(name))
-        except ConfigError as error:
-            refused[name] = error
-    return refused
-
-
-def check_truncates(truncates_seen: bool, table: str, table_id: str | None) -> None:
-    """Refuse a table whose TRUNCATE would not be noticed: its connector sends none, and its engine has no id for it."""
-    if not truncates_seen and table_id is None:
-        raise ConfigError(
-            "a TRUNCATE of the table would go unnoticed: the connector does not send truncates, and InnoDB's number of"
-            " the table cannot be read",
-            where=f"table {table}",
-            todo="Set skipped.operations=none on the connector; or grant PROCESS, if it is an InnoDB table.",
-        )
 
 
 @dataclass(frozen=True, slots=True)

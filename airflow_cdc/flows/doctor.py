@@ -11,8 +11,9 @@ from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.decisions.throttle import figures, too_busy
+from airflow_cdc.flows.appliable import asked_of, refusals
 from airflow_cdc.flows.capture import captured, defined, settings, topic_names
-from airflow_cdc.flows.carried import look_through, unnoticed_truncates
+from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run
@@ -203,16 +204,12 @@ def _carried(run: Run) -> Iterator[Check]:
     subject, tables, capture = run.pipeline.name, dict(captured(run)), settings(run)
     if capture.rows_refused or capture.observed_only:
         return
-    for table in list(tables.values()):
-        try:
-            capture.check_table(table)
-        except CdcError as error:
-            del tables[table.full_name]
+    asked = asked_of(run, list(tables))
+    for table in tables.values():
+        for error in refusals(asked, table):
             yield Check(subject, "values", "bad", f"{error.what} ({error.where})", error.todo)
     if left_out := sorted(f"{name}.{column}" for name, table in tables.items() for column in table.left_out):
         yield Check(subject, "values", "ok", f"not mirrored, as the connector leaves them out: {', '.join(left_out)}")
-    for refused in unnoticed_truncates(run, tables).values():
-        yield Check(subject, "values", "bad", f"{refused.what} ({refused.where})", refused.todo)
     if doubted := sorted(
         name for table in tables.values() for name in config_rules_of(run.pipeline).doubted_columns(table)
     ):

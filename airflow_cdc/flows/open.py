@@ -26,8 +26,9 @@ def open_recovery(run: Run, decision: Decision) -> Facts:
     Safe to run again: the epoch of a recovery rises once. A recovery left open by a dead run is taken over
     with its epoch, watermark and backups. Waits for an apply under way. Raises LeaseHeldError
     while another live recovery has the pipeline; SchemaError for a table that the connector filters or masks (INV 21),
-    or whose values its events don't carry (INV 31); SinkError if the sink can hold no stage; ConfigError for a table that apply would refuse, or if NULLs would arrive
-    as defaults and the policy does not let the recovery set the converter.
+    or whose values its events don't carry (INV 31); SinkError if the sink can hold no stage; ConfigError for a table that
+    apply would refuse (INV 35), or if NULLs would arrive as defaults and the policy does not let the recovery set the
+    converter.
     """
     run.pipeline.check_sink("a recovery")
     control, strategy = run.clients.control, decision.strategy

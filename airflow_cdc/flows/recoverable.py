@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
-from airflow_cdc.core.table import Table
-from airflow_cdc.flows.capture import captured, settings
-from airflow_cdc.flows.carried import look_through, refusal, unnoticed_truncates
+from airflow_cdc.flows.appliable import asked_of, refusals
+from airflow_cdc.flows.capture import captured
+from airflow_cdc.flows.carried import look_through, refusal
 from airflow_cdc.flows.null_defaults import require_nulls
 from airflow_cdc.flows.run import Run
 from airflow_cdc.flows.written import refuse_unreadable
@@ -86,21 +86,15 @@ def refuse_unrecoverable(run: Run, tables: Sequence[str]) -> Sequence[str]:
     It was one fault a run before: a column when planned, a date when opened, a character set after minutes of comparing.
     Returns what is not known.
     """
-    refusals, capture, definitions = Refusals(), settings(run), captured(run, tables)
-    sound: dict[str, Table] = {}
+    found, definitions = Refusals(), captured(run, tables)
+    asked = asked_of(run, list(definitions))
     for name, table in definitions.items():
-        try:
-            capture.check_table(table)
-        except (SchemaError, ConfigError) as error:
-            refusals.add(error, name)
-        else:
-            sound[name] = table
-    for name, truncate in unnoticed_truncates(run, definitions).items():
-        refusals.add(truncate, name)
-    for name, looks in look_through(run, sound.values()):
+        for error in refusals(asked, table):
+            found.add(error, name)
+    for name, looks in look_through(run, definitions.values()):
         if looks:
-            refusals.add(refusal(looks), name)
-    refusals.trying(lambda: require_nulls(run, sound))
-    unknown = refusals.trying(lambda: refuse_unreadable(run, tables))
-    refusals.end(run, tables)
+            found.add(refusal(looks), name)
+    found.trying(lambda: require_nulls(run, definitions))
+    unknown = found.trying(lambda: refuse_unreadable(run, tables))
+    found.end(run, tables)
     return unknown or ()

@@ -255,7 +255,7 @@ def test_connector_settings(key: str, text: str) -> None:
         return
 
     def use() -> None:
-        made.topics(["shop.t", "shop.u"])
+        made.mixed(["shop.t", "shop.u"])
         made.check_table(TABLE)
 
     value_or_typed_error(use)

@@ -121,9 +121,9 @@ class CanalCapture:
         """The one topic."""
         return [self.topic_of(table) for table in list(tables)[:1]]
 
-    def topics(self, tables: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """See ports.Routing."""
-        return {self.topic: tuple(tables)}
+    def mixed(self, tables: Iterable[str]) -> Mapping[str, ConfigError]:  # noqa: ARG002
+        """None: every event names its table."""
+        return {}
 
     def key_mark(self, table: str) -> str:
         """Every event names its table."""

@@ -8,7 +8,7 @@ of a table, the form of its key, and the decoding modes come from the connector'
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -264,19 +264,40 @@ class ConnectorSettings:
         return [*own, self.ddl_topic] if self.ddl_topic else [*own]
 
     def topics(self, tables: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Topic → the tables whose changes it holds. Raises ConfigError if their events cannot be distinguished."""
+        """Topic → the tables whose changes it holds. Raises ConfigError if a topic can't be named."""
         tables_by_topic: dict[str, tuple[str, ...]] = {}
         for table in tables:
             topic = self.topic_of(table)
             tables_by_topic[topic] = (*tables_by_topic.get(topic, ()), table)
-        for topic, sharing in tables_by_topic.items():
-            if len(sharing) > 1 and any(self.key_mark(table) is None for table in sharing):
-                raise ConfigError(
-                    f"{' and '.join(sharing)} share the topic {topic} and their keys do not say which table they belong to",
-                    where="connector's transforms",
-                    todo="Set key.enforce.uniqueness=true on the router, or give each table a topic of its own.",
-                )
         return tables_by_topic
+
+    def mixed(self, tables: Iterable[str]) -> dict[str, ConfigError]:
+        """See core.capture.CaptureSettings. Two tables are sent to one topic by a router, or because of their names.
+
+        In a topic's name, Debezium replaces what Kafka doesn't take: `a?b` and `a/b` are both `a_b`. Then a router that
+        marks keys by the topic gives both the same mark.
+        """
+        if self.unnamed is not None:
+            return {}  # it is said already that no topic can be named
+        refused: dict[str, ConfigError] = {}
+        for topic, sharing in self.topics(tables).items():
+            marks = [self.key_mark(table) for table in sharing]
+            if len(sharing) > 1 and (None in marks or len(set(marks)) < len(marks)):
+                refused |= dict.fromkeys(sharing, self._mixed(topic, sharing))
+        return refused
+
+    def _mixed(self, topic: str, tables: Sequence[str]) -> ConfigError:
+        alike = len({self._physical(table) for table in tables}) < len(tables)
+        way_out = (
+            "Rename one of them, or capture them by connectors with topic prefixes of their own."
+            if alike
+            else "Set key.enforce.uniqueness=true on the router, or give each table a topic of its own."
+        )
+        return ConfigError(
+            f"{' and '.join(tables)} share the topic {topic} and their keys do not say which table they belong to",
+            where="names of topics" if alike else "connector's transforms",
+            todo=way_out,
+        )
 
     @property
     def doubt_way_out(self) -> str:

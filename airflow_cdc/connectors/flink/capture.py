@@ -83,6 +83,10 @@ class FlinkCapture:
         """None: see topic_of."""
         return ()
 
+    def mixed(self, tables: Sequence[str]) -> Mapping[str, ConfigError]:  # noqa: ARG002
+        """None: see topic_of."""
+        return {}
+
     def carried(self, table: Table) -> Table:
         """The table: no setting leaves a column out."""
         return table

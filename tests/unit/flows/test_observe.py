@@ -33,7 +33,6 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.flows import decide, doctor, hold, observe
-from airflow_cdc.flows.carried import unnoticed_truncates
 from airflow_cdc.flows.forecast import forecast_pipeline
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.parts import Parts
@@ -128,17 +127,6 @@ def test_a_table_that_a_comparison_found_to_differ_is_diagnosed_until_one_proves
     repaired = replace(check, run_id="repair", kind=REPAIR, verdict=Verdict.MATCH, ended_at="2026-11-23T02:00:00+00:00")
     store.keep_run(run.pipeline.name, repaired, frozenset({"shop.orders", "shop.no_longer_ours"}))
     assert diagnose(observe.observe(looked)).code == "HEALTHY"
-
-
-def test_inv_35_a_table_that_apply_would_refuse_is_refused_before_it_is_recovered(run: Run, clients: Any) -> None:
-    """A MyISAM table has no number of InnoDB's: its TRUNCATE would go unnoticed, and main could never become the MATCH."""
-    clients.source.table_ids.return_value = {"shop.orders": "ids:7"}
-    assert unnoticed_truncates(run, ["shop.orders"]) == {}
-    refused = unnoticed_truncates(run, ["shop.orders", "shop.customers"])
-    assert list(refused) == ["shop.customers"]
-    assert "skipped.operations=none" in refused["shop.customers"].todo
-    clients.connector.raw_config.return_value = {**CONFIG, "skipped.operations": "none"}
-    assert unnoticed_truncates(run, ["shop.customers"]) == {}
 
 
 ODD = [

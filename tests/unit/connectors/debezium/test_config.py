@@ -140,9 +140,22 @@ def test_a_table_router_with_a_key_field_of_its_own() -> None:
 def test_tables_that_share_a_topic_without_a_mark_are_refused() -> None:
     kind = "io.debezium.transforms.ByLogicalTableRouter"
     made = with_config(transform(kind, topic__regex="(.*)", topic__replacement="all", key__enforce__uniqueness="false"))
-    assert made.topics(["shop.orders"]) == {"all": ("shop.orders",)}
-    with pytest.raises(ConfigError, match="share the topic all"):
-        made.topics(["shop.orders", "shop.customers"])
+    assert made.mixed(["shop.orders"]) == {}
+    mixed = made.mixed(["shop.orders", "shop.customers"])
+    assert mixed.keys() == {"shop.orders", "shop.customers"}
+    assert "share the topic all" in mixed["shop.orders"].what
+    assert "key.enforce.uniqueness" in mixed["shop.orders"].todo
+
+
+def test_tables_whose_names_are_one_in_a_topics_name_are_refused_even_with_a_mark() -> None:
+    """A router's mark is made of the topic, which both have."""
+    plain = with_config({})
+    assert plain.mixed(["shop.a?b", "shop.a/b", "shop.a"]).keys() == {"shop.a?b", "shop.a/b"}
+    assert "Rename one of them" in plain.mixed(["shop.a?b", "shop.a/b"])["shop.a?b"].todo
+    route = {"topic__regex": "(.*)", "topic__replacement": "all"}
+    marked = with_config(transform("io.debezium.transforms.ByLogicalTableRouter", **route))
+    assert marked.mixed(["shop.a", "shop.b"]) == {}
+    assert marked.mixed(["shop.a?b", "shop.a/b"]).keys() == {"shop.a?b", "shop.a/b"}
 
 
 def test_routes_follow_each_other_and_their_predicates() -> None:
