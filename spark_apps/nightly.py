@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
-from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.table_id import is_rebuilt
 from airflow_cdc.core.topics import TopicState
@@ -34,16 +33,17 @@ from airflow_cdc.flows.side_by_side import for_each
 from airflow_cdc.names import file_part
 from airflow_cdc.reports import data_docs
 from airflow_cdc.reports.store import ReportStore
+from airflow_cdc.spark_apps.compare.behind import Main
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import counted
 from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
-from airflow_cdc.spark_apps.compare.results import make_report
-from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
+from airflow_cdc.spark_apps.compare.results import make_report, unproven
+from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.compare.tail import touched_leaves
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.repair import Job, inconclusive, open_job, staged
+from airflow_cdc.spark_apps.repair import Job, open_job, staged
 from airflow_cdc.spark_apps.verify import (
     apply_context,
     compare_passes,
@@ -52,12 +52,9 @@ from airflow_cdc.spark_apps.verify import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_cdc.spark_apps.ports import Ranges
 
 log = logging.getLogger("airflow_cdc.nightly")
 
-# a position is read first, the server's clock after it
-CLOCK_SLACK = timedelta(seconds=1)
 TODO = "Nothing was changed; clear the task compare to compare again."
 
 
@@ -128,7 +125,7 @@ def _compare_all(
         raise
     except CdcError as error:
         log.warning("no table can be compared: %s", error)
-        return {name: inconclusive(name, error) for name in names}
+        return {name: unproven(name, str(error)) for name in names}
     return {name: _checked(night, definitions[name]) for name in names}
 
 
@@ -147,70 +144,40 @@ def _checked(night: NightRun, table: Table) -> TableReport:
         return begun_again(lambda: _report(night, table), f"the comparison of {table.full_name}")
     except CdcError as error:
         log.warning("%s could not be compared: %s", table.full_name, error)
-        return inconclusive(table.full_name, error)
+        return unproven(table.full_name, str(error))
 
 
 def _report(night: NightRun, table: Table) -> TableReport:
     run = night.job.run
     with staged(night.job, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
         state = _topic_state(night.job, table)
-        base = _base_stamp(night.job, table, stage)
+        main = night.job.main(table, stage)
+        if (report := main.stands_still()) is not None:
+            return report
         plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
-        plan, outcome = _compare(night, stage, table, plan)
+        plan, outcome = _compare(night, main, table, plan)
         keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
         (facts,) = counted([outcome])
         store_json(run, _facts_file(table.full_name), facts.to_json())
-        report = make_report(outcome, judged(facts))
-        through = verified_through(night, base, outcome) if report.verdict is Verdict.MATCH else ""
-        return _keep(night, plan, state, outcome, replace(report, verified_through=through))
+        report = main.reported(outcome, make_report(outcome, judged(facts)), xa_open=night.job.xa_open)
+        return _keep(night, plan, state, outcome, report)
 
 
-def _base_stamp(job: Job, table: Table, stage: Stage) -> Stamp | None:
-    """How far main had come when the stage was branched from it, before the comparison catches up."""
-    mirror = job.run.clients.control.mirrored_stamp(table.full_name)
-    return job.run.clients.sink.stamp_or_mirror(*stage.identifier, mirror)
-
-
-def verified_through(night: NightRun, base: Stamp | None, outcome: Outcome) -> str:
-    """The source's time up to which this MATCH proves main itself equal; "" if unknown (INV 35).
-
-    Events that the comparison caught up on are not on main yet; then it is the time of the first waiting event. While
-    an XA transaction was open, its rows may still have been about to change.
-    """
-    subject, name = outcome.subject, night.job.systems.events.routing.topic_of(outcome.subject.table.full_name)
-    if base is None or (night.job.xa is not None and night.job.xa.open):
-        return ""
-    ends = {p: ((base.next_offset(name, p) or 0), end) for p, end in subject.ends.items()}
-    waiting = {p: span for p, span in ends.items() if span[0] < span[1]}
-    # the position was read a moment before the clock
-    reached = subject.position.taken_at - CLOCK_SLACK
-    first = _first_change(night, subject, {name: waiting}) if waiting else None
-    return min(reached, first or reached).isoformat(timespec="milliseconds")
-
-
-def _first_change(night: NightRun, subject: Subject, waiting: Ranges) -> datetime | None:
-    """The source's time of the earliest of these events; None if none carries a time."""
-    if subject.topic is None:
-        return None
-    raw = subject.topic.read(sibling(night.job.spark, SMALL_BATCH), waiting)
-    decoded = night.job.systems.events.decode(raw, subject.table, ())
-    (row,) = decoded.selectExpr("min(cdc.ts_ms) AS first").collect()
-    return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
-
-
-def _compare(night: NightRun, stage: Stage, table: Table, plan: NightPlan) -> tuple[NightPlan, Outcome]:
+def _compare(night: NightRun, main: Main, table: Table, plan: NightPlan) -> tuple[NightPlan, Outcome]:
     """Compare what was planned, or the whole table if its row counts show differences elsewhere."""
     log.info("%s: %s: %s", table.full_name, plan.part.name, plan.why)
     job = night.job
-    (outcome,) = compare_passes(job.run, job.spark, job.task(stage, table, plan.part), job.options, _caveats)
+    task = job.task(main.stage, table, plan.part)
+    (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda run: _caveats(run, main))
     if not outcome.elsewhere:
         return plan, outcome
     again = NightPlan(WHOLE, WHOLE_NIGHT, "its row counts differ outside the part that was compared")
-    return _compare(night, stage, table, again)
+    return _compare(night, main, table, again)
 
 
-def _caveats(run: Run) -> CaveatsOf:
-    return letter_caveats(run, {})
+def _caveats(run: Run, main: Main) -> CaveatsOf:
+    of_letters = letter_caveats(run, {})
+    return lambda outcome: (*of_letters(outcome), *main.caveats(outcome))
 
 
 def _topic_state(job: Job, table: Table) -> TopicState | None:

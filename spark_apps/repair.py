@@ -27,7 +27,7 @@ from airflow_cdc.core.errors import (
     VerificationError,
 )
 from airflow_cdc.core.ports import Stage
-from airflow_cdc.core.report import ComparedAt, TableReport, Verdict, overall
+from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.xa import XaState
@@ -35,16 +35,19 @@ from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definitio
 from airflow_cdc.decisions.compare.expectations import Judged
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.repair import RepairPlan, needs_approval, refusal
+from airflow_cdc.flows.appliable import Asked, asked_of, refusals
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.spark_apps.apply.context import start_of
+from airflow_cdc.spark_apps.compare.behind import Main
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.in_place import compare_in_place
+from airflow_cdc.spark_apps.compare.letters import CaveatsOf
 from airflow_cdc.spark_apps.compare.open_xa import xa_open
-from airflow_cdc.spark_apps.compare.results import make_report
+from airflow_cdc.spark_apps.compare.results import make_report, unproven
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS, Outcome
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lease import leased
@@ -81,6 +84,7 @@ class Job:
     Attributes:
         options: `reach_seconds` and `passes`, as of the application verify.
         approved: table → how many deletes a person has agreed to.
+        asked: what the tables are asked about before their events are applied.
         xa: the source's XA transactions before anything is compared.
     """
 
@@ -90,11 +94,24 @@ class Job:
     epochs: Epochs
     options: Mapping[str, Any]
     approved: Mapping[str, int]
+    asked: Asked
     xa: XaState | None = None
 
     def place(self, table: Table) -> tuple[str, str]:
         """The sink table: namespace and name."""
         return self.run.pipeline.sink.namespace, self.run.pipeline.sink_table(table.full_name)
+
+    @property
+    def xa_open(self) -> bool:
+        """Whether an XA transaction was open before anything was compared, or may have been."""
+        return self.xa is not None and bool(self.xa.open)
+
+    def main(self, table: Table, stage: Stage) -> Main:
+        """Main, of which `stage` is a copy that has not caught up yet."""
+        mirror = self.run.clients.control.mirrored_stamp(table.full_name)
+        stamp = self.run.clients.sink.stamp_or_mirror(*stage.identifier, mirror)
+        refused = tuple(refusals(self.asked, table))
+        return Main(self.run, self.spark, self.systems, table, stage, stamp, refused)
 
     def task(self, stage: Stage, table: Table, part: Part) -> Task:
         """The comparison of one stage with the server we are connected to now."""
@@ -137,8 +154,8 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
         )
     # the settings hold credentials too: only the comparison's options are passed on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
-    xa = run.clients.source.xa()
-    return Job(run, spark, open_systems(run), facts.required, known, run.options.deletes, xa)
+    xa, asked = run.clients.source.xa(), asked_of(run, run.tables)
+    return Job(run, spark, open_systems(run), facts.required, known, run.options.deletes, asked, xa)
 
 
 def drop_orphans(run: Run) -> None:
@@ -167,7 +184,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
-        facts = report_check(run, {name: inconclusive(name, error) for name in names}, evidence={})
+        facts = report_check(run, {name: unproven(name, str(error)) for name in names}, evidence={})
         if not dry:
             raise
         return {**facts, "dry_run": True, **asked(run, [])}
@@ -190,7 +207,7 @@ def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | No
         with explained(SinkError, "compare the tables", where=run.where, todo="Nothing was changed; run it again."):
             outcomes = compare_in_place(run, spark, options, names, run.clients.source.position())
     except CdcError as error:
-        facts = report_check(run, {name: inconclusive(name, error) for name in names}, evidence={})
+        facts = report_check(run, {name: unproven(name, str(error)) for name in names}, evidence={})
         return {**facts, "dry_run": True, **asked(run, [])}
     for outcome in outcomes:
         keep_rows(run, row_reader(run), spark, outcome)
@@ -241,25 +258,7 @@ def try_repair(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False)
         return begun_again(lambda: repair_table(job, table, part, dry=dry), f"the repair of {table.full_name}")
     except CdcError as error:
         log.warning("%s: %s", table.full_name, error)
-        return RepairOutcome(table, RepairPlan(table.full_name), inconclusive(table.full_name, error))
-
-
-def inconclusive(table: str, error: CdcError) -> TableReport:
-    """The report of a table that could not be compared or repaired."""
-    return TableReport(
-        table=table,
-        source_rows=0,
-        sink_rows=0,
-        missing=0,
-        ghosts=0,
-        different=0,
-        leaves=0,
-        leaves_rechecked=0,
-        columns_not_compared=(),
-        compared_at=ComparedAt(None, ""),
-        verdict=Verdict.INCONCLUSIVE,
-        samples=(str(error),),
-    )
+        return RepairOutcome(table, RepairPlan(table.full_name), unproven(table.full_name, str(error)))
 
 
 def repair_table(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = False) -> RepairOutcome:
@@ -269,13 +268,15 @@ def repair_table(job: Job, table: Table, part: Part = WHOLE, *, dry: bool = Fals
     report says so. Raises StaleHeadError if main moved during each of TRIES tries.
     """
     with staged(job, table) as stage:
-        outcome = compared(job, stage, table, part)
+        main = job.main(table, stage)
+        if (report := main.stands_still()) is not None:
+            return RepairOutcome(table, RepairPlan(table.full_name), report)
+        outcome = compared(job, stage, table, part, main.caveats)
         keep_rows(job.run, job.systems.reader, job.spark, outcome)
         plan = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
-        if dry or not plan.keys:
-            return RepairOutcome(table, plan, report_of(outcome))
-        if why := refusal(job.run.pipeline.policy, plan, job.approved):
-            return RepairOutcome(table, plan, report_of(outcome, why))
+        why = "" if dry or not plan.keys else refusal(job.run.pipeline.policy, plan, job.approved)
+        if dry or not plan.keys or why:
+            return RepairOutcome(table, plan, main.reported(outcome, report_of(outcome, why), xa_open=job.xa_open))
         with leased(job.run, LEASE_WAIT_SECONDS):
             if _base_stands(job, stage):
                 done = _attempt(job, stage, table, part, plan)
@@ -314,23 +315,24 @@ def _base_stands(job: Job, stage: Stage) -> bool:
     return job.run.clients.sink.publishable(stage)
 
 
-def compared(job: Job, stage: Stage, table: Table, part: Part) -> Outcome:
+def compared(job: Job, stage: Stage, table: Table, part: Part, caveats: CaveatsOf = lambda _outcome: ()) -> Outcome:
     """Catch the stage up and compare it. Dead letters raise no doubt here: their rows are compared like all others."""
     task = job.task(stage, table, part)
     with explained(SinkError, "compare the table", where=job.run.where, todo="Main was not changed; run it again."):
-        (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda _run: lambda _outcome: ())
+        (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda _run: caveats)
     return outcome
 
 
 def _attempt(job: Job, stage: Stage, table: Table, part: Part, plan: RepairPlan) -> RepairOutcome | None:
     """Read the plan's rows into the stage, compare again, publish. None if main moved meanwhile."""
+    main = job.main(table, stage)
     with explained(SinkError, "write the rows", where=job.run.where, todo="Main was not changed; run it again."):
         read_again(job, stage, table, plan)
-    outcome = compared(job, stage, table, part)
+    outcome = compared(job, stage, table, part, main.caveats)
     report = report_of(outcome)
     if report.verdict is not Verdict.MATCH:
         keep_rows(job.run, job.systems.reader, job.spark, outcome)
-        return RepairOutcome(table, plan, report)
+        return RepairOutcome(table, plan, main.reported(outcome, report, xa_open=job.xa_open))
     snapshot_id = outcome.subject.sink.version
     try:
         publish_stage(job, stage, table, snapshot_id)

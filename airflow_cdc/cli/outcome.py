@@ -19,6 +19,8 @@ from airflow_cdc.flows.run import Run
 SHOWN = ("table", "source_rows", "sink_rows", "missing", "ghosts", "different", "verdict")
 # up to which time of the source main itself is proven equal
 THROUGH = "verified_through"
+# what main lacks of what was compared
+BEHIND = "waiting"
 
 
 def show(
@@ -49,10 +51,12 @@ def show(
 def report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
     """The tables of a report as table rows."""
     through = reports.verified(report.pipeline)
+    behind = any(table.caught_up for table in report.tables)
     rows = [
         {
             **{key: table.to_json()[key] for key in SHOWN},
             THROUGH: table.verified_through or through.get(table.table, "-"),
+            **({BEHIND: str(table.caught_up or "-")} if behind else {}),
         }
         for table in report.tables
     ]

@@ -62,5 +62,12 @@ def rows_of(keys: dict[str, list[dict[str, Any]]]) -> list[dict[str, str]]:
 
 
 def _nothing(report: RecoveryReport | None) -> list[dict[str, str]]:
-    tables = report.tables if report else ()
-    return [{"table": t.table, "action": "none", "why": str(t.verdict), "key": "; ".join(t.samples)} for t in tables]
+    return [
+        {
+            "table": table.table,
+            "action": "none",
+            "why": str(table.verdict),
+            "key": "; ".join((*table.samples, *([str(table.caught_up)] if table.caught_up else []))),
+        }
+        for table in (report.tables if report else ())
+    ]

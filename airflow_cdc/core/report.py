@@ -52,14 +52,47 @@ class ComparedAt:
     position: str
 
 
+def events_wait(count: int) -> str:
+    """In words."""
+    return "1 event waits" if count == 1 else f"{count:,} events wait"
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """The copy of main that was compared with the source, after the events were applied to it that main still lacks.
+
+    Attributes:
+        rows: of the copy.
+        events: how many wait for main; 0 if only its columns change.
+        since: the source's time of the first of them (ISO); "" if none carries a time.
+    """
+
+    rows: int
+    events: int
+    since: str = ""
+
+    def __str__(self) -> str:
+        wait = events_wait(self.events) if self.events else "a change of its columns waits"
+        since = f", the first since {self.since}" if self.since else ""
+        return f"main is behind: {wait}{since}; with them it has {self.rows:,} rows"
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; `since` is in it only if it is known."""
+        value: dict[str, Any] = {"rows": self.rows, "events": self.events}
+        return {**value, "since": self.since} if self.since else value
+
+
 @dataclass(frozen=True, slots=True)
 class TableReport:
     """One table compared. `missing`: keys only in the source; `ghosts`: keys only in the sink.
 
+    `sink_rows` and the snapshot are main's. `caught_up`: what was compared in its place, where main lacks events; then the
+    differing keys are those that are left with these events.
+
     `samples` names some of the keys that differ. `leaf_map` has one letter per leaf, in their order: `=` equal at once,
     `~` unequal at first, so compared key by key. `part` names the part of the table that was compared, "" for all of it;
     the row counts are always those of the whole table. `verified_through`: the source's time up to which main itself is
-    proven equal (ISO). These four are in the JSON only if they are known. Raises VerificationError when the verdict
+    proven equal (ISO). These five are in the JSON only if they are known. Raises VerificationError when the verdict
     contradicts the counts, or says MISMATCH without a reason (INV 34).
     """
 
@@ -78,6 +111,7 @@ class TableReport:
     leaf_map: str = ""
     part: str = ""
     verified_through: str = ""
+    caught_up: CaughtUp | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns_not_compared", tuple(self.columns_not_compared))
@@ -85,8 +119,10 @@ class TableReport:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
         if self.verdict is Verdict.MATCH and self.unequal_rows:
             raise VerificationError(f"MATCH was reported with {self.unequal_rows} unequal rows", where=self.table)
-        if self.verdict is Verdict.MATCH and not self.part and self.source_rows != self.sink_rows:
-            counts = f"{self.source_rows} rows in the source and {self.sink_rows} in the sink"
+        compared = self.sink_rows if self.caught_up is None else self.caught_up.rows
+        if self.verdict is Verdict.MATCH and not self.part and self.source_rows != compared:
+            side = "the sink" if self.caught_up is None else "what it will be"
+            counts = f"{self.source_rows} rows in the source and {compared} in {side}"
             raise VerificationError(f"MATCH was reported with {counts}", where=self.table)
         if self.verdict is Verdict.MISMATCH and not self.unequal_rows and not self.samples:
             raise VerificationError("MISMATCH was reported without a reason", where=self.table)
@@ -114,7 +150,8 @@ class TableReport:
         value |= {"samples": list(self.samples)} if self.samples else {}
         value |= {"leaf_map": self.leaf_map} if self.leaf_map else {}
         value |= {"part": self.part} if self.part else {}
-        return value | ({"verified_through": self.verified_through} if self.verified_through else {})
+        value |= {"verified_through": self.verified_through} if self.verified_through else {}
+        return value | ({"caught_up": self.caught_up.to_json()} if self.caught_up else {})
 
     @classmethod
     def verified_from_json(cls, table: str, value: Mapping[str, Any]) -> TableReport:
@@ -133,6 +170,7 @@ class TableReport:
             leaf_map=str(value.get("leaf_map") or ""),
             part=str(value.get("part") or ""),
             verified_through=str(value.get("verified_through") or ""),
+            caught_up=_caught_up(value),
         )
 
     @classmethod
@@ -141,8 +179,13 @@ class TableReport:
         nested = {
             "columns_not_compared": tuple(NotCompared(**c) for c in value["columns_not_compared"]),
             "compared_at": ComparedAt(**value["compared_at"]),
+            "caught_up": _caught_up(value),
         }
         return cls(**{**value, **nested})
+
+
+def _caught_up(value: Mapping[str, Any]) -> CaughtUp | None:
+    return CaughtUp(**value["caught_up"]) if value.get("caught_up") else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ def summary(outcome: Outcome) -> str:
     tally = outcome.tally
     caveats = "".join(f"; {reason}" for reason in outcome.reasons)
     return (
-        f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} sink rows, "
+        f"{outcome.subject.table.full_name}: {outcome.source_rows:,} source rows, {outcome.sink_rows:,} compared with them, "
         f"{tally.missing} missing, {tally.ghosts} ghosts, {tally.different} different, {tally.unsettled} unsettled, "
         f"{outcome.in_flight} in flight{caveats}"
     )
@@ -51,6 +51,24 @@ def make_report(outcome: Outcome, suite: Judged) -> TableReport:
         else (*outcome.reasons, *samples, *suite.failures),
         leaf_map=outcome.leaf_map,
         part="" if outcome.subject.part.whole else outcome.subject.part.name,
+    )
+
+
+def unproven(table: str, why: str) -> TableReport:
+    """The report of a table that could not be compared or repaired."""
+    return TableReport(
+        table=table,
+        source_rows=0,
+        sink_rows=0,
+        missing=0,
+        ghosts=0,
+        different=0,
+        leaves=0,
+        leaves_rechecked=0,
+        columns_not_compared=(),
+        compared_at=ComparedAt(None, ""),
+        verdict=Verdict.INCONCLUSIVE,
+        samples=(why,),
     )
 
 

@@ -15,7 +15,7 @@ import pytest
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.report import RecoveryReport, TableReport
+from airflow_cdc.core.report import CaughtUp, RecoveryReport, TableReport
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare import verdict
 from airflow_cdc.decisions.compare.row_diff import rows_file
@@ -199,6 +199,8 @@ def test_inv_35_a_match_says_up_to_when_main_is_equal(mirrors: Callable[[], Mirr
     mirror.topic(orders).update({"id": 702, "name": "n702", "qty": 0}, id=702, name="n702", qty=8)
     waiting = night(1)
     assert datetime.fromisoformat(waiting.verified_through) == datetime.fromtimestamp(1_700_000_000, UTC)
+    assert waiting.compared_at.snapshot_id == mirror.head(orders), "main's, and not that of what was compared"
+    assert waiting.caught_up == CaughtUp(1400, 1, "2023-11-14T22:13:20+00:00")
 
 
 @pytest.mark.slow

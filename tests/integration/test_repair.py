@@ -107,6 +107,41 @@ def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Ta
     assert (report["verdict"], report["problem"], report["strategy"]) == ("MISMATCH", "SINK_DIFFERS", "none")
 
 
+def test_inv_35_a_comparison_says_what_main_has_and_not_its_copy(mirror: Mirror, orders: Table) -> None:
+    """30 events wait: main has 1,000 rows, and the copy that is compared 1,030."""
+    head, topic = mirror.head(orders), mirror.topic(orders)
+    mirror.rig.run(f"INSERT INTO orders {NUMBERS.format(30)} SELECT 2000 + i, 'new', i FROM n")
+    topic.ts_ms = 1_700_000_000_000
+    for i in range(1, 31):
+        topic.create(id=2000 + i, name="new", qty=i)
+    run = mirror.run(dry_run=True)
+    assert repair(run, mirror.rig.spark)["verdict"] == "MATCH"
+    (report,) = stored(run, "report.json")["tables"]
+    assert (report["source_rows"], report["sink_rows"], report["compared_at"]["snapshot_id"]) == (1030, 1000, head)
+    assert report["caught_up"] == {"rows": 1030, "events": 30, "since": "2023-11-14T22:13:20+00:00"}
+    assert report["verified_through"].startswith("2023-11-14T22:13:20")
+    assert "main is behind: 30 events wait" in (Path(report_folder(run)) / "report.html").read_text().lower()
+
+
+def test_inv_35_a_main_that_apply_will_never_bring_there_is_no_match(mirror: Mirror) -> None:
+    """A MyISAM table whose connector sends no TRUNCATE: apply refuses its events, so what they make is not compared."""
+    table = mirror.table("old", "CREATE TABLE old (id INT PRIMARY KEY) ENGINE=MyISAM", "INSERT INTO old VALUES (1)")
+    calm = mirror.run("run-1", dry_run=True)
+    assert repair(calm, mirror.rig.spark)["verdict"] == "MATCH", "it is main itself that was compared"
+    mirror.rig.run("INSERT INTO old VALUES (2)")
+    mirror.topic(table).create(id=2)
+    waiting = mirror.run("run-2", dry_run=True)
+    assert repair(waiting, mirror.rig.spark)["verdict"] == "INCONCLUSIVE"
+    (report,) = stored(waiting, "report.json")["tables"]
+    assert (report["source_rows"], report["sink_rows"]) == (2, 1)
+    assert report["compared_at"]["snapshot_id"] == mirror.head(table)
+    assert "1 event waits that apply refuses" in report["samples"][0]
+    assert "a TRUNCATE of the table would go unnoticed" in report["samples"][0]
+    with pytest.raises(VerificationError, match="TRUNCATE of the table would go unnoticed"):
+        repair(mirror.run("run-3"), mirror.rig.spark)
+    assert mirror.rows(table) == [(1,)]
+
+
 def test_values_of_rows_stay_out_of_reports_where_the_policy_says_so(mirror: Mirror, orders: Table) -> None:
     spoil(mirror, orders)
     run = mirror.run(policy=Policy(report_rows=False), dry_run=True)
