@@ -21,6 +21,7 @@ from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definitio
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.decisions.throttle import lanes
 from airflow_cdc.flows.capture import followed
+from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
@@ -84,7 +85,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     at_once = spark.sparkContext.defaultParallelism if divided else 1
     chunks = {name: {"chunk_rows": size.chunk_rows(at_once), **(settings or {})} for name, size in sizes.items()}
     readings = for_each(lambda one: prepare(run, writer, task, one, chunks[one.full_name], before=stages), tables)
-    with explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE):
+    reading = explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE)
+    with odd_values_named(run, list(task.definitions), "recover"), reading:
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, parallel.tables, differences=task.strategy in COMPARING)
     before = rows_before(run, spark, readings) if run.pipeline.written_by_connector else {}

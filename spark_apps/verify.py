@@ -26,6 +26,7 @@ from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.decisions.compare.expectations import judged
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.flows.capture import captured
+from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.recovery import current, own_way_on, watermark_of
@@ -132,7 +133,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     wait_resumed(run, float(options.get("resume_seconds", longest)))
     labels, xa = dict[str, str](), run.clients.source.xa()
     try:
-        with explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
+        named = odd_values_named(run, current(run).unpublished, "verify")
+        with named, explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
             if in_place:
                 recovery = current(run)
                 outcomes = compare_in_place(run, spark, options, recovery.tables, watermark_of(recovery, run))

@@ -106,6 +106,8 @@ class Look:
         condition: a condition in the source's SQL for the rows that hold one.
         what: a sentence about such a row.
         todo: what a person can do about it.
+        noticed: an event with such a value can't be read, so apply needs no query to find it; a read of the row fails.
+        row: the key of a row that holds one, in words; "" if it is not known.
     """
 
     table: str
@@ -113,11 +115,13 @@ class Look:
     condition: str
     what: str
     todo: str
+    noticed: bool = False
+    row: str = ""
 
     @property
     def place(self) -> str:
-        """The column and its table, in words."""
-        return f"column {self.column} of {self.table}"
+        """The column and its table, in words, and a row."""
+        return f"column {self.column} of {self.table}" + (f" (the row with {self.row})" if self.row else "")
 
 
 class NullFault(Protocol):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from airflow_cdc.core.capture import CaptureSettings, Look
-from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.errors import CdcError, SchemaError, SinkError, SourceError
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.chunk import batches
-from airflow_cdc.flows.capture import settings
+from airflow_cdc.flows.capture import captured, settings
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of
 
@@ -32,7 +34,7 @@ class Changed:
 
     def looks(self, table: Table) -> Sequence[Look]:
         """The kinds of values that events of the table would not carry; () for most tables."""
-        return list(config_rules_of(self.run.pipeline).looks(table, self.capture))
+        return [look for look in config_rules_of(self.run.pipeline).looks(table, self.capture) if not look.noticed]
 
     def refuse(self, table: Table, keys: Sequence[str]) -> None:
         """Raise SchemaError naming each column in which a row with one of these key texts holds such a value.
@@ -48,7 +50,7 @@ class Changed:
             limited = [replace(look, condition=f"({part}) AND ({look.condition})") for look in looks]
             seconds = LOOK_SECONDS if few else TABLE_SECONDS
             if _has_any(self.run, limited, seconds):
-                raise refusal(_which(self.run, limited, seconds))
+                raise refusal(_which(self.run, table, limited, seconds))
 
 
 def refusal(found: Sequence[Look]) -> SchemaError:
@@ -74,7 +76,40 @@ def look_through(run: Run, tables: Iterable[Table]) -> Iterator[tuple[str, Seque
         if not looks:
             yield table.full_name, ()
         elif seconds > 0 and (is_there := _has_any(run, looks, seconds)) is not None:
-            yield table.full_name, _which(run, looks, seconds) if is_there else ()
+            yield table.full_name, _which(run, table, looks, seconds) if is_there else ()
+
+
+@contextmanager
+def odd_values_named(run: Run, tables: Sequence[str], task: str) -> Iterator[None]:
+    """An error of a read within the block names the rows that can't be read, if there are such, and the ways on.
+
+    They came after the look before the recovery began, or it did not get that far. `task`: what is to be cleared then.
+    """
+    try:
+        yield
+    except (SourceError, SinkError) as error:
+        raised = _named(run, tables, task)
+        if raised is None:
+            raise
+        raise raised from error
+
+
+def _named(run: Run, tables: Sequence[str], task: str) -> SchemaError | None:
+    try:
+        found = [
+            look for _, looks in look_through(run, captured(run, tables).values()) for look in looks if look.noticed
+        ]
+    except CdcError:
+        return None  # the error of the read itself is the better one
+    if not found:
+        return None
+    error, bad = refusal(found), dict.fromkeys(look.table for look in found)
+    given_up = " ".join(f"--table {shlex.quote(table)}" for table in bad)
+    error.todo = (
+        f"Change the value, then clear the task {task}: this recovery continues. To continue without the table instead, run:"
+        f" airflow cdc abandon {run.pipeline.name} {given_up}"
+    )
+    return error
 
 
 def _has_any(run: Run, looks: Sequence[Look], seconds: float) -> bool | None:
@@ -83,6 +118,13 @@ def _has_any(run: Run, looks: Sequence[Look], seconds: float) -> bool | None:
     return run.clients.source.has_row(looks[0].table, condition, seconds)
 
 
-def _which(run: Run, looks: Sequence[Look], seconds: float) -> Sequence[Look]:
-    """The looks that find a row; the first one if none does so in time."""
-    return [one for one in looks if run.clients.source.has_row(one.table, one.condition, seconds)] or looks[:1]
+def _which(run: Run, table: Table, looks: Sequence[Look], seconds: float) -> Sequence[Look]:
+    """The looks that find a row, each with the key of one; the first one without if none does so in time."""
+    source = run.clients.source
+    found = [one for one in looks if source.has_row(one.table, one.condition, seconds)]
+    return [replace(one, row=in_words(source.key_of(table, one.condition, seconds))) for one in found] or looks[:1]
+
+
+def in_words(key: Mapping[str, str | None]) -> str:
+    """A key as column=value; "" for none."""
+    return ", ".join(f"{column}={value}" for column, value in key.items())

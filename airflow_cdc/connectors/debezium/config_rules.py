@@ -9,6 +9,7 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms, read_at
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
 from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns, looks
+from airflow_cdc.connectors.debezium.values.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.written import written
 from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Newest, Topics
 from airflow_cdc.core.check import Check
@@ -72,7 +73,9 @@ class DebeziumConfigRules:
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
         """Queries for values that Debezium's events don't carry."""
-        return looks(table, years_adjusted=capture.years_adjusted)
+        own = capture.event_values if isinstance(capture, ConnectorSettings) else None
+        precise = isinstance(own, PostgresValues) and own.decimal == "precise"
+        return looks(table, years_adjusted=capture.years_adjusted, bytes_of_decimals=precise)
 
     def dated_columns(self, table: Table) -> Sequence[str]:
         """Columns of dates with a year."""

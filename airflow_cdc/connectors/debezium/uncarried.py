@@ -13,6 +13,7 @@ from airflow_cdc.core.capture import Look
 from airflow_cdc.core.types import Date, Json, LocalDateTime
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.types import WORDS, words_of
+from airflow_cdc.sources.postgres.odd_values import odd_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +24,14 @@ if TYPE_CHECKING:
 _LATIN1_BYTES = "81|8D|8F|90|9D"
 
 
-def looks(table: Table, *, years_adjusted: bool) -> Iterator[Look]:
-    """The values to look for in the table's rows. `years_adjusted`: the connector's enable.time.adjuster."""
+def looks(table: Table, *, years_adjusted: bool, bytes_of_decimals: bool = False) -> Iterator[Look]:
+    """The values to look for in the table's rows.
+
+    `years_adjusted`: the connector's enable.time.adjuster. `bytes_of_decimals`: its decimal.handling.mode is precise, which
+    has no form for NaN.
+    """
     if not _of_mysql(table):
+        yield from odd_values(table, nan_shows=not bytes_of_decimals)
         return
     for column in table.mirrored:
         if isinstance(column.type, Json) and not column.generated:

@@ -155,6 +155,10 @@ class Source(Client, Protocol):
         """Whether the table holds a row with that condition; None if looking takes longer than `seconds`."""
         ...
 
+    def key_of(self, table: Table, condition: str, seconds: float) -> Mapping[str, str | None]:
+        """The key of one row with that condition, column → text; {} without a key or a row, or after `seconds`."""
+        ...
+
 
 class Replication(Protocol):
     """One server among those that replicate from each other, where transactions keep their names on every server.

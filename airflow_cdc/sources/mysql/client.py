@@ -47,7 +47,7 @@ from airflow_cdc.sources.mysql.probe import (
     seen_replicas,
     timed_files,
 )
-from airflow_cdc.sources.mysql.quoting import quote_ident
+from airflow_cdc.sources.mysql.quoting import quote_full, quote_ident, quote_table
 from airflow_cdc.sources.mysql.replica import MySqlReplication, start_of_file_after
 from airflow_cdc.sources.mysql.schema import read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import (
@@ -268,14 +268,8 @@ class BinlogSource(Generic[F]):
 
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
-        schema, _, name = table.partition(".")
-        with self.session(read_timeout=seconds + QUICK_READ_S) as session:
-            before, hint = time_limit(session.version, seconds)
-            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM {quote_ident(schema)}.{quote_ident(name)}"
-            try:
-                return int(session.row(sql, doing=f"count the rows of {table}")["n"])
-            except SourceOutOfTimeError:
-                return None
+        rows = self._within(f"COUNT(*) AS n FROM {quote_full(table)}", seconds, doing=f"count the rows of {table}")
+        return None if rows is None else int(rows[0]["n"])
 
     def keys_condition(self, table: Table, keys: Sequence[str]) -> str:
         """See core.ports.SourceDatabase."""
@@ -283,13 +277,24 @@ class BinlogSource(Generic[F]):
 
     def has_row(self, table: str, condition: str, seconds: float) -> bool | None:
         """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""
-        schema, _, name = table.partition(".")
+        rows = self._within(
+            f"1 FROM {quote_full(table)} WHERE {condition} LIMIT 1", seconds, doing=f"look for rows of {table}"
+        )
+        return None if rows is None else bool(rows)
+
+    def key_of(self, table: Table, condition: str, seconds: float) -> dict[str, str | None]:
+        """See core.ports.SourceDatabase."""
+        keys = [f"CAST({quote_ident(name)} AS CHAR) AS {quote_ident(name)}" for name in table.key]
+        wanted = f"{', '.join(keys)} FROM {quote_table(table)} WHERE {condition} LIMIT 1"
+        rows = self._within(wanted, seconds, doing=f"read a key of {table.full_name}") if keys else None
+        return rows[0] if rows else {}
+
+    def _within(self, select: str, seconds: float, *, doing: str) -> list[dict[str, Any]] | None:
+        """The rows of a SELECT; None if it takes longer than `seconds`."""
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
             before, hint = time_limit(session.version, seconds)
-            place = f"{quote_ident(schema)}.{quote_ident(name)}"
-            sql = f"{before}SELECT {hint} COUNT(*) AS n FROM (SELECT 1 FROM {place} WHERE {condition} LIMIT 1) AS one"
             try:
-                return bool(session.row(sql, doing=f"look for rows of {table}")["n"])
+                return session.rows(f"{before}SELECT {hint} {select}", doing=doing)
             except SourceOutOfTimeError:
                 return None
 

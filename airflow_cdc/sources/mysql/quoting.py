@@ -24,6 +24,12 @@ def quote_table(table: Table) -> str:
     return f"{quote_ident(table.schema)}.{quote_ident(table.name)}"
 
 
+def quote_full(name: str) -> str:
+    """`schema.table`, quoted."""
+    schema, _, table = name.partition(".")
+    return f"{quote_ident(schema)}.{quote_ident(table)}"
+
+
 def sql_literal(value: KeyValue | None) -> str:
     """A MySQL literal that means the same under every sql_mode and connection character set.
 

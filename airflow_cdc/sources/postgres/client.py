@@ -267,7 +267,7 @@ class PostgresSource:
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         found = self._within(f"SELECT count(*) AS n FROM {_place(table)}", seconds, doing=f"count the rows of {table}")
-        return None if found is None else int(found["n"])
+        return None if found is None else int(found[0]["n"])
 
     def keys_condition(self, table: Table, keys: Sequence[str]) -> str:
         """See core.ports.SourceDatabase."""
@@ -277,7 +277,14 @@ class PostgresSource:
         """Whether `schema.table` holds a row that meets the condition; None if looking takes longer than `seconds`."""
         sql = f"SELECT EXISTS (SELECT FROM {_place(table)} WHERE {condition}) AS found"
         found = self._within(sql, seconds, doing=f"look for rows of {table}")
-        return None if found is None else bool(found["found"])
+        return None if found is None else bool(found[0]["found"])
+
+    def key_of(self, table: Table, condition: str, seconds: float) -> dict[str, str | None]:
+        """See core.ports.SourceDatabase."""
+        keys = [f"{quote_ident(name)}::text AS {quote_ident(name)}" for name in table.key]
+        sql = f"SELECT {', '.join(keys)} FROM {_place(table.full_name)} WHERE {condition} LIMIT 1"
+        rows = self._within(sql, seconds, doing=f"read a key of {table.full_name}") if keys else None
+        return rows[0] if rows else {}
 
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
         """`schema.table` → an id that TRUNCATE and a rebuild change."""
@@ -288,10 +295,10 @@ class PostgresSource:
         """Tables that foreign keys change without an event in the log: none, because cascades are logged row by row."""
         return frozenset()
 
-    def _within(self, sql: str, seconds: float, *, doing: str) -> dict[str, Any] | None:
+    def _within(self, sql: str, seconds: float, *, doing: str) -> list[dict[str, Any]] | None:
         try:
             with self.session(read_timeout=max(seconds, 0.001)) as session:
-                return session.row(sql, doing=doing)
+                return session.rows(sql, doing=doing)
         except SourceOutOfTimeError:
             return None
 

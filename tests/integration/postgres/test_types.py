@@ -32,11 +32,14 @@ from airflow_cdc.core.types import (
 )
 from airflow_cdc.decisions.compare.canonical import key_text as reference_key
 from airflow_cdc.decisions.compare.canonical import row_text as reference
+from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.encoding import key_text, row_hash, row_text
+from airflow_cdc.sources.postgres.odd_values import odd_values
 from airflow_cdc.sources.postgres.quoting import quote_table
 from airflow_cdc.sources.postgres.schema import read_definitions, read_pg_tables
 from airflow_cdc.sources.postgres.session import Session
 from stack.postgres import PostgresServer
+from tests.integration.postgres.support import endpoint
 
 LONG = "ü€😀|N\\'\"" * 20_000
 UTC = dt.UTC
@@ -169,10 +172,16 @@ def test_a_value_that_cannot_be_carried_is_named(
 ) -> None:
     server.execute(
         f"CREATE TABLE public.t (id int PRIMARY KEY, odd {declared})",
-        f"INSERT INTO public.t VALUES (1, {literal})",
+        "INSERT INTO public.t VALUES (6, NULL)",
         dbname=database,
     )
-    table = read_definitions(session, ["public.t"])["public.t"]
+    source = PostgresSource(endpoint(server, database))
+    (look,) = odd_values(source.definitions(["public.t"])["public.t"], nan_shows=True)
+    assert source.has_row("public.t", look.condition, 20) is False
+    server.execute(f"INSERT INTO public.t VALUES (7, {literal})", dbname=database)
+    assert source.has_row("public.t", look.condition, 20) is True
+    table = source.definitions(["public.t"])["public.t"]
+    assert source.key_of(table, look.condition, 20) == {"id": "7"}
     said = "NaN" if declared.startswith("numeric") else "column odd of type"
     with pytest.raises(SourceError, match=said):
         session.rows(f"SELECT {row_hash(table)} FROM public.t", doing="hash the rows")
