@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from airflow_cdc.core.errors import CdcError, SchemaError, SinkError, SourceErro
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.chunk import batches
 from airflow_cdc.flows.capture import captured, settings
+from airflow_cdc.flows.recovery import tables_of
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of
 
@@ -104,10 +104,9 @@ def _named(run: Run, tables: Sequence[str], task: str) -> SchemaError | None:
     if not found:
         return None
     error, bad = refusal(found), dict.fromkeys(look.table for look in found)
-    given_up = " ".join(f"--table {shlex.quote(table)}" for table in bad)
     error.todo = (
         f"Change the value, then clear the task {task}: this recovery continues. To continue without the table instead, run:"
-        f" airflow cdc abandon {run.pipeline.name} {given_up}"
+        f" airflow cdc abandon {run.pipeline.name} {tables_of(bad)}"
     )
     return error
 

@@ -8,7 +8,7 @@ from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, Verification
 from airflow_cdc.core.recovery import MATCH, OpenRecovery, VerifiedTable
 from airflow_cdc.decisions.compare.repair import NEVER
 from airflow_cdc.decisions.removal import Removal, refusals
-from airflow_cdc.flows.recovery import change, current
+from airflow_cdc.flows.recovery import change, current, tables_of, verify_again
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
 
@@ -33,8 +33,12 @@ def publish(run: Run) -> Facts:
     if refused:
         raise not_agreed(run, refused)
     if left := sorted(set(recovery.tables) - set(published)):
+        verdicts = [recovery.unproven[table] for table in left if table in recovery.unproven]
         raise VerificationError(
-            f"not published, because they are not MATCH: {', '.join(left)}", where=run.where, todo=_READ_REPORT
+            f"not published, because they are not MATCH: {', '.join(left)}",
+            where=run.where,
+            todo=f"{_READ_REPORT} {verify_again(run, verdicts)} To continue without them, run:"
+            f" airflow cdc abandon {run.pipeline.name} {tables_of(left)}",
         )
     return {"published": published}
 
@@ -85,7 +89,7 @@ def _publish_all(run: Run, recovery: OpenRecovery, tables: Sequence[str]) -> dic
     return published
 
 
-_READ_REPORT = "The report lists the differing keys; main was not changed. Clear the task verify to verify again."
+_READ_REPORT = "The report lists the differing keys; main was not changed."
 
 
 def _ready(run: Run, tables: Sequence[str], verified: Mapping[str, VerifiedTable]) -> list[str]:
@@ -97,7 +101,7 @@ def _ready(run: Run, tables: Sequence[str], verified: Mapping[str, VerifiedTable
         raise VerificationError(
             f"nothing is published: {', '.join(f'{table} is {verdict}' for table, verdict in bad.items())}",
             where=run.where,
-            todo=_READ_REPORT,
+            todo=f"{_READ_REPORT} {verify_again(run, bad.values())}",
             verdict=worst,
         )
     return good

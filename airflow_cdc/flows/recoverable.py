@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
@@ -12,6 +11,7 @@ from airflow_cdc.flows.appliable import asked_of, refusals
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.carried import look_through, refusal
 from airflow_cdc.flows.null_defaults import require_nulls
+from airflow_cdc.flows.recovery import tables_of
 from airflow_cdc.flows.run import Run
 from airflow_cdc.flows.written import refuse_unreadable
 
@@ -76,8 +76,7 @@ def _without(pipeline: str, bad: Sequence[str], others: Sequence[str]) -> str:
     leave = f"remove {', '.join(bad)} from source.tables in pipelines.yaml"
     if len(others) > MOST_NAMED:
         return f"To continue with the other {len(others)} tables now, {leave}."
-    named = " ".join(f"--table {shlex.quote(table)}" for table in others)
-    return f"To continue with the others now, run: airflow cdc recover {pipeline} {named}"
+    return f"To continue with the others now, run: airflow cdc recover {pipeline} {tables_of(others)}"
 
 
 def refuse_unrecoverable(run: Run, tables: Sequence[str]) -> Sequence[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -52,6 +53,24 @@ def watermark_of(recovery: OpenRecovery, run: Run) -> Watermark:
 def new_watermark(run: Run) -> str:
     """What to do about a recovery whose W no longer serves."""
     return NEW_WATERMARK.format(pipeline=run.pipeline.name)
+
+
+def tables_of(tables: Iterable[str]) -> str:
+    """The options of a command that name these tables."""
+    return " ".join(f"--table {shlex.quote(table)}" for table in tables)
+
+
+def verify_again(run: Run, verdicts: Iterable[str]) -> str:
+    """What to do about tables with these verdicts, which are not all MATCH.
+
+    A difference that stays is in the rows that were read, or in changes that were skipped since W. Only a new W ends it, so
+    `fence_and_watermark` keeps none under which a MISMATCH was found.
+    """
+    again = "Clear the task verify to verify again."
+    if "MISMATCH" not in verdicts:
+        return again
+    anew = new_watermark(run)
+    return f"{again} If rows differ again, read them again: {anew[0].lower()}{anew[1:]}"
 
 
 @contextmanager

@@ -129,8 +129,8 @@ def _still_good(run: Run, recovery: OpenRecovery, prints: Mapping[str, str]) -> 
     watermark = recovery.watermark
     if watermark is None or recovery.definitions != prints:
         return None
-    if run.pipeline.written_by_connector and "MISMATCH" in recovery.unproven.values():
-        return None  # what was read under it is on main, and wrong
+    if "MISMATCH" in recovery.unproven.values():
+        return None  # what was read under it is wrong, or changes since were skipped: it would differ for ever
     try:
         run.clients.source.check_same_server(watermark)
         return watermark if run.clients.source.still_available(watermark) else None

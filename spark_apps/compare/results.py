@@ -12,7 +12,7 @@ from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.compare.canonical import not_compared
 from airflow_cdc.decisions.compare.expectations import Judged
 from airflow_cdc.flows.close import report_folder
-from airflow_cdc.flows.recovery import change
+from airflow_cdc.flows.recovery import change, verify_again
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports import data_docs
 from airflow_cdc.reports.store import ReportStore
@@ -129,6 +129,6 @@ def refuse(run: Run, reports: Sequence[TableReport]) -> None:
             if run.pipeline.written_by_connector
             else "Main is as it was."
         )
-        + " Clear the task verify to verify again.",
+        + f" {verify_again(run, [str(report.verdict) for report in bad.values()])}",
         verdict=str(overall(report.verdict for report in reports)),
     )

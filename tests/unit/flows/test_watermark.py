@@ -22,7 +22,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import HoldAnswer, VerifiedTable
 from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_from_json
 from airflow_cdc.flows import watermark as step
-from airflow_cdc.flows.recovery import own_way_on
+from airflow_cdc.flows.recovery import own_way_on, verify_again
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition
@@ -186,15 +186,20 @@ def test_other_strategies_start_at_the_watermark_itself() -> None:
     source.start_of_file_after.assert_not_called()
 
 
+@pytest.mark.parametrize("writer", ["connector", "cdc_apply"])
 @pytest.mark.parametrize(("verdict", "kept"), [("MISMATCH", False), ("INCONCLUSIVE", True)])
-def test_inv_35_rows_on_main_that_are_wrong_are_not_kept_with_their_watermark(verdict: str, kept: bool) -> None:
-    """The connector writes the table itself: what was read under this watermark is what readers see."""
+def test_inv_35_rows_that_are_wrong_are_not_kept_with_their_watermark(verdict: str, writer: str, kept: bool) -> None:
+    """What was read under it, or skipped since, differs for ever: `verify` says to go back here, and that must end it."""
     wrong = VerifiedTable(verdict, 7, "", 1, {"verdict": verdict})
-    made = taking(replace(READ, published={NAME: 7}, verified={NAME: wrong}))
-    sink = replace(made.pipeline.sink, writer="connector")
+    published = {NAME: 7} if writer == "connector" else {}
+    made = taking(replace(READ, published=published, verified={NAME: wrong}))
+    sink = replace(made.pipeline.sink, writer=writer)
     run = replace(made, pipeline=replace(made.pipeline, sink=sink))
     still_there(run, answer=True)
     assert step.fence_and_watermark(run)["kept"] is kept
+    said = verify_again(run, [verdict])
+    assert said.startswith("Clear the task verify to verify again.")
+    assert ("clear the task stop_connector and all after it" in said) is not kept
 
 
 @pytest.mark.parametrize(
