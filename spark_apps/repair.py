@@ -20,6 +20,7 @@ from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
+    RecoveryOpenError,
     SinkError,
     StaleHeadError,
     UnknownStateError,
@@ -39,6 +40,7 @@ from airflow_cdc.flows.appliable import Asked, asked_of, refusals
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
+from airflow_cdc.flows.recovery import open_error
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.spark_apps.apply.context import start_of
@@ -143,15 +145,11 @@ class RepairOutcome:
 
 
 def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = None) -> Job:
-    """A job over the pipeline in its current state. Raises SinkError while a recovery is open."""
+    """A job over the pipeline in its current state. Raises RecoveryOpenError while a recovery is open."""
     facts = run.clients.control.facts()
     drop_orphans(run)
     if facts.recovery is not None:
-        raise SinkError(
-            f"the recovery of run {facts.recovery.run_id} is open: it compares and publishes by itself",
-            where=run.where,
-            todo="Finish it, or give it up first: airflow cdc abandon.",
-        )
+        raise open_error(run, facts.recovery.run_id)
     # the settings hold credentials too: only the comparison's options are passed on
     known = {key: value for key, value in (options or {}).items() if key in OPTIONS}
     xa, asked = run.clients.source.xa(), asked_of(run, run.tables)
@@ -181,8 +179,8 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         return compare_only(run, spark, settings)
     try:
         job, tables = open_job(run, spark, settings), captured(run, names)
-    except (ConfigError, UsageError):
-        raise
+    except (ConfigError, UsageError, RecoveryOpenError):
+        raise  # said once: it is no finding about each of the tables
     except CdcError as error:
         facts = report_check(run, {name: unproven(name, str(error)) for name in names}, evidence={})
         if not dry:

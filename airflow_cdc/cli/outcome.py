@@ -11,8 +11,9 @@ from airflow_cdc.cli import reports
 from airflow_cdc.cli.reading import read_soon
 from airflow_cdc.cli.run import Rows, complain, emit
 from airflow_cdc.cli.trigger import Ended
-from airflow_cdc.core.errors import CdcError, RecoveryOpenError
+from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.flows.recovery import open_error
 from airflow_cdc.flows.run import Run
 
 # of a table's report
@@ -86,9 +87,4 @@ def refuse_while_open(run: Run) -> None:
     except CdcError:
         return
     if recovery is not None:
-        raise RecoveryOpenError(
-            f"nothing is compared or repaired while the recovery of run {recovery.run_id} is open",
-            where=run.where,
-            todo=f"Finish it (airflow cdc recover {run.pipeline.name}) or give it up (airflow cdc abandon {run.pipeline.name}).",
-            run_id=recovery.run_id,
-        )
+        raise open_error(run, recovery.run_id)

@@ -121,7 +121,7 @@ class Look:
     @property
     def place(self) -> str:
         """The column and its table, in words, and a row."""
-        return f"column {self.column} of {self.table}" + (f" (the row with {self.row})" if self.row else "")
+        return f"column {self.column} of {self.table}{self.row and f' (the row with {self.row})'}"
 
 
 class NullFault(Protocol):

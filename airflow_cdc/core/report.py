@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -52,19 +52,11 @@ class ComparedAt:
     position: str
 
 
-def events_wait(count: int) -> str:
-    """In words."""
-    return "1 event waits" if count == 1 else f"{count:,} events wait"
-
-
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The copy of main that was compared with the source, after the events were applied to it that main still lacks.
+    """The copy of main, with `rows`, that was compared: with the `events` applied that main still lacks, the first of `since`.
 
-    Attributes:
-        rows: of the copy.
-        events: how many wait for main; 0 if only its columns change.
-        since: the source's time of the first of them (ISO); "" if none carries a time.
+    No events: only its columns change. `since`: the source's time (ISO); "" if unknown.
     """
 
     rows: int
@@ -72,23 +64,20 @@ class CaughtUp:
     since: str = ""
 
     def __str__(self) -> str:
-        wait = events_wait(self.events) if self.events else "a change of its columns waits"
-        since = f", the first since {self.since}" if self.since else ""
-        return f"main is behind: {wait}{since}; with them it has {self.rows:,} rows"
+        lacks = f"events that main lacks: {self.events:,}" if self.events else "main lacks a change of its columns"
+        return f"{lacks}{f', from {self.since} on' if self.since else ''}; with that it has {self.rows:,} rows"
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON; `since` is in it only if it is known."""
-        value: dict[str, Any] = {"rows": self.rows, "events": self.events}
-        return {**value, "since": self.since} if self.since else value
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any] | None) -> CaughtUp | None:
+        """The inverse of asdict(); None for a report that has none."""
+        return cls(**value) if value else None
 
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
     """One table compared. `missing`: keys only in the source; `ghosts`: keys only in the sink.
 
-    `sink_rows` and the snapshot are main's. `caught_up`: what was compared in its place, where main lacks events; then the
-    differing keys are those that are left with these events.
-
+    `sink_rows` and the snapshot are main's; keys are of what was compared: `caught_up`, where main lacks events.
     `samples` names some of the keys that differ. `leaf_map` has one letter per leaf, in their order: `=` equal at once,
     `~` unequal at first, so compared key by key. `part` names the part of the table that was compared, "" for all of it;
     the row counts are always those of the whole table. `verified_through`: the source's time up to which main itself is
@@ -119,10 +108,9 @@ class TableReport:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
         if self.verdict is Verdict.MATCH and self.unequal_rows:
             raise VerificationError(f"MATCH was reported with {self.unequal_rows} unequal rows", where=self.table)
-        compared = self.sink_rows if self.caught_up is None else self.caught_up.rows
-        if self.verdict is Verdict.MATCH and not self.part and self.source_rows != compared:
-            side = "the sink" if self.caught_up is None else "what it will be"
-            counts = f"{self.source_rows} rows in the source and {compared} in {side}"
+        rows = self.caught_up.rows if self.caught_up else self.sink_rows
+        if self.verdict is Verdict.MATCH and not self.part and self.source_rows != rows:
+            counts = f"{self.source_rows} rows in the source and {rows} in the sink"
             raise VerificationError(f"MATCH was reported with {counts}", where=self.table)
         if self.verdict is Verdict.MISMATCH and not self.unequal_rows and not self.samples:
             raise VerificationError("MISMATCH was reported without a reason", where=self.table)
@@ -151,7 +139,7 @@ class TableReport:
         value |= {"leaf_map": self.leaf_map} if self.leaf_map else {}
         value |= {"part": self.part} if self.part else {}
         value |= {"verified_through": self.verified_through} if self.verified_through else {}
-        return value | ({"caught_up": self.caught_up.to_json()} if self.caught_up else {})
+        return value | ({"caught_up": asdict(self.caught_up)} if self.caught_up else {})
 
     @classmethod
     def verified_from_json(cls, table: str, value: Mapping[str, Any]) -> TableReport:
@@ -170,7 +158,7 @@ class TableReport:
             leaf_map=str(value.get("leaf_map") or ""),
             part=str(value.get("part") or ""),
             verified_through=str(value.get("verified_through") or ""),
-            caught_up=_caught_up(value),
+            caught_up=CaughtUp.from_json(value.get("caught_up")),
         )
 
     @classmethod
@@ -179,13 +167,9 @@ class TableReport:
         nested = {
             "columns_not_compared": tuple(NotCompared(**c) for c in value["columns_not_compared"]),
             "compared_at": ComparedAt(**value["compared_at"]),
-            "caught_up": _caught_up(value),
+            "caught_up": CaughtUp.from_json(value.get("caught_up")),
         }
         return cls(**{**value, **nested})
-
-
-def _caught_up(value: Mapping[str, Any]) -> CaughtUp | None:
-    return CaughtUp(**value["caught_up"]) if value.get("caught_up") else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from airflow_cdc.core.errors import CdcError, RereadNeededError, UnreportedChangeError
+from airflow_cdc.core.errors import CdcError, RecoveryOpenError, RereadNeededError, UnreportedChangeError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.flows.run import Run
@@ -18,7 +19,9 @@ NEW_WATERMARK: Final = (
     "Clear the task stop_connector and all after it, or run: airflow cdc recover {pipeline}. Either takes a new watermark and"
     " reads the tables again, within this recovery."
 )
-_ELSEWHERE: Final = "recover the table"
+# what an apply says where only the whole table's rows help
+_WHOLE_TABLE: Final = re.compile(r"recover the table(?P<s>s?)( \(\w+\))?", re.IGNORECASE)
+_READ_AGAIN: Final = (RereadNeededError, UnreportedChangeError)
 
 
 class NoRecoveryError(CdcError):
@@ -73,6 +76,17 @@ def verify_again(run: Run, verdicts: Iterable[str]) -> str:
     return f"{again} If rows differ again, read them again: {anew[0].lower()}{anew[1:]}"
 
 
+def open_error(run: Run, holder: str) -> RecoveryOpenError:
+    """A comparison or a repair was asked for while the recovery of the run `holder` is open: it does both by itself."""
+    name = run.pipeline.name
+    return RecoveryOpenError(
+        f"nothing is compared or repaired while the recovery of run {holder} is open",
+        where=run.where,
+        todo=f"Finish it (airflow cdc recover {name}) or give it up (airflow cdc abandon {name}).",
+        run_id=holder,
+    )
+
+
 @contextmanager
 def own_way_on(run: Run) -> Iterator[None]:
     """Errors of an apply within the block that only reading a table again can end say how this recovery does that.
@@ -87,9 +101,15 @@ def own_way_on(run: Run) -> Iterator[None]:
         if not _needs_rows(error):
             raise
         change(run, OpenRecovery.outdated)
-        error.todo = new_watermark(run)
+        own = "" if isinstance(error, _READ_AGAIN) else _WHOLE_TABLE.sub(_read_again, error.todo)
+        error.todo = " ".join(filter(None, (own, new_watermark(run))))
         raise
 
 
 def _needs_rows(error: CdcError) -> bool:
-    return isinstance(error, RereadNeededError | UnreportedChangeError) or _ELSEWHERE in error.todo.lower()
+    return isinstance(error, _READ_AGAIN) or _WHOLE_TABLE.search(error.todo) is not None
+
+
+def _read_again(advice: re.Match[str]) -> str:
+    """What is to be done first stays: a setting, a character set, a retention."""
+    return f"{'R' if advice[0][0] == 'R' else 'r'}ead the table{advice['s']} again"

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.core.ports import Stage
-from airflow_cdc.core.report import CaughtUp, ComparedAt, TableReport, Verdict, events_wait
+from airflow_cdc.core.report import CaughtUp, ComparedAt, TableReport, Verdict
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.appliable import Refused
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # a position is read first, the server's clock after it
 CLOCK_SLACK: Final = timedelta(seconds=1)
 COUNT_SECONDS: Final = 5.0
-NEVER: Final = "{events} that apply refuses, so main will not become what they make of it: {why}"
+NEVER: Final = "apply refuses the events that wait ({count:,}), so main will not become what they make of it: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Main:
         )
 
     def _never(self, count: int) -> str:
-        return NEVER.format(events=events_wait(count), why=" ".join(map(str, self.refused)))
+        return NEVER.format(count=count, why=" ".join(map(str, self.refused)))
 
     def _first_change(self, subject: Subject, waiting: Mapping[int, tuple[int, int]]) -> datetime | None:
         """The source's time of the earliest of these events; None if none carries a time."""

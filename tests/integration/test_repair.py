@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from airflow_cdc.core.errors import SinkError, VerificationError
+from airflow_cdc.core.errors import RecoveryOpenError, VerificationError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
@@ -120,7 +119,7 @@ def test_inv_35_a_comparison_says_what_main_has_and_not_its_copy(mirror: Mirror,
     assert (report["source_rows"], report["sink_rows"], report["compared_at"]["snapshot_id"]) == (1030, 1000, head)
     assert report["caught_up"] == {"rows": 1030, "events": 30, "since": "2023-11-14T22:13:20+00:00"}
     assert report["verified_through"].startswith("2023-11-14T22:13:20")
-    assert "main is behind: 30 events wait" in (Path(report_folder(run)) / "report.html").read_text().lower()
+    assert "events that main lacks: 30" in (Path(report_folder(run)) / "report.html").read_text().lower()
 
 
 def test_inv_35_a_main_that_apply_will_never_bring_there_is_no_match(mirror: Mirror) -> None:
@@ -135,7 +134,7 @@ def test_inv_35_a_main_that_apply_will_never_bring_there_is_no_match(mirror: Mir
     (report,) = stored(waiting, "report.json")["tables"]
     assert (report["source_rows"], report["sink_rows"]) == (2, 1)
     assert report["compared_at"]["snapshot_id"] == mirror.head(table)
-    assert "1 event waits that apply refuses" in report["samples"][0]
+    assert "apply refuses the events that wait (1)" in report["samples"][0]
     assert "a TRUNCATE of the table would go unnoticed" in report["samples"][0]
     with pytest.raises(VerificationError, match="TRUNCATE of the table would go unnoticed"):
         repair(mirror.run("run-3"), mirror.rig.spark)
@@ -292,11 +291,16 @@ def test_nothing_is_read_while_an_xa_transaction_is_prepared(mirror: Mirror, ord
     assert repair(mirror.run("run-2"), mirror.rig.spark)["plans"] == {}
 
 
-def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: Table) -> None:
-    run = mirror.run()
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_an_open_recovery_is_not_disturbed(mirror: Mirror, orders: Table, dry_run: bool) -> None:
+    """One sentence, and no report in which each table is UNKNOWN for it."""
+    run = mirror.run("run-2", dry_run=dry_run)
     run.clients.control.open_recovery("other", tables=[orders.full_name])
-    with pytest.raises(SinkError, match="the recovery of run other is open"):
-        repair(replace(run, run_id="run-2"), mirror.rig.spark)
+    with pytest.raises(
+        RecoveryOpenError, match="nothing is compared or repaired while the recovery of run other is open"
+    ):
+        repair(run, mirror.rig.spark)
+    assert stored(run, "report.json") is None
 
 
 def test_stages_of_killed_repairs_are_forgotten_after_a_day(

@@ -106,12 +106,18 @@ def nulls_fault(case: AnyCase) -> NullFault | None:
 
 
 def events_blocker(case: AnyCase) -> str:
-    """Why no recovery may read these tables: their events could not be applied afterwards; "" if they can."""
-    errors = [error for error in (_rows_error(case), *table_errors(case).values()) if error is not None]
+    """Why no recovery may read any table: their events could not be applied afterwards; "" if some can.
+
+    Tables that can't be followed beside others that can are left to `decide`: it looks at those that were asked for, and
+    names the way on for the rest (flows.recoverable). Blocked here, that way would lead to the same refusal.
+    """
+    errors, schema = table_errors(case), case.seen.schema
+    some_can = isinstance(schema, SchemaFacts) and len(errors) < len(schema.definitions)
+    said = [error for error in (_rows_error(case), *(() if some_can else errors.values())) if error is not None]
     fault = nulls_fault(case)
     settable = fault is not None and bool(fault.settings) and case.seen.pipeline.policy.set_converter
     nulls = [] if fault is None or settable else [f"{fault.what}. {fault.todo}"]
-    return "; ".join([*map(str, errors), *nulls])
+    return "; ".join([*map(str, said), *nulls])
 
 
 def converter_note(case: AnyCase) -> str:

@@ -129,6 +129,26 @@ def test_a_table_that_a_comparison_found_to_differ_is_diagnosed_until_one_proves
     assert diagnose(observe.observe(looked)).code == "HEALTHY"
 
 
+def test_inv_40_tables_that_cannot_be_followed_leave_the_others_their_first_copy(
+    run: Run, clients: Any, tmp_path: Path
+) -> None:
+    """The refusal names the command for the others, and that command must not meet the same refusal."""
+    stored = replace(run, report_dir=str(tmp_path))
+    masked = {**CONFIG, "skipped.operations": "none", "column.mask.with.5.chars": "shop[.]customers[.]day"}
+    clients.connector.raw_config.return_value = masked
+    clients.connector.facts.return_value = connector_with(CONNECTOR, config=masked)
+    clients.source.definitions.side_effect = lambda names: {name: DEFINITIONS[name] for name in names}
+    clients.source.has_row.return_value = False
+    clients.source.count_rows.return_value = 1
+    clients.sink.facts.side_effect = lambda _ns, _table: SinkTableFacts(exists=False)
+    whole = decide.decide(stored)
+    assert whole["plan"]["refused"]
+    assert "shop.customers" in whole["plan"]["reason"]
+    assert whole["plan"]["reason"].endswith("airflow cdc recover shop --table shop.orders")
+    rest = decide.decide(replace(stored, options=RunOptions(tables=("shop.orders",))))
+    assert (rest["plan"]["strategy"], rest["plan"]["refused"]) == ("full_snapshot", False)
+
+
 ODD = [
     KeyError("assignments"),
     ValueError("month must be in 1..12"),

@@ -13,6 +13,7 @@ from airflow_cdc.core.errors import (
     DeadlineError,
     OffsetRejectedError,
     RereadNeededError,
+    SchemaError,
     SourceError,
     TransportError,
     UnreportedChangeError,
@@ -202,30 +203,43 @@ def test_inv_35_rows_that_are_wrong_are_not_kept_with_their_watermark(verdict: s
     assert ("clear the task stop_connector and all after it" in said) is not kept
 
 
+NEW = (
+    "Clear the task stop_connector and all after it, or run: airflow cdc recover shop. Either takes a new watermark and"
+    " reads the tables again, within this recovery."
+)
+
+
 @pytest.mark.parametrize(
-    ("error", "new"),
+    ("error", "advice"),
     [
         (
             RereadNeededError("a column was added", todo="Recover the table (full_snapshot), or let apply re-read it."),
-            True,
+            NEW,
         ),
-        (UnreportedChangeError("events have columns …", todo="The next apply tries again."), True),
-        (TransportError("a gap", todo="Recover the table, and check the topic's retention."), True),
-        (TransportError("no broker answered", todo="Start Kafka, then clear the task verify."), False),
+        (UnreportedChangeError("events have columns …", todo="The next apply tries again."), NEW),
+        (
+            TransportError("a gap", todo="Recover the table, and check the topic's retention."),
+            f"Read the table again, and check the topic's retention. {NEW}",
+        ),
+        (
+            SchemaError(
+                "events cannot be trusted", todo="Convert the column to utf8mb4 and recover the table (diff_repair)."
+            ),
+            f"Convert the column to utf8mb4 and read the table again. {NEW}",
+        ),
+        (TransportError("no broker answered", todo="Start Kafka, then clear the task verify."), ""),
     ],
 )
-def test_what_only_new_rows_can_end_takes_a_new_watermark_within_the_recovery(error: CdcError, new: bool) -> None:
-    """Its own advice is to recover the table, which an open recovery refuses; a TRUNCATE shows in no definition."""
+def test_what_only_new_rows_can_end_takes_a_new_watermark_within_the_recovery(error: CdcError, advice: str) -> None:
+    """Its own advice is to recover the table, which an open recovery refuses; a TRUNCATE shows in no definition.
+
+    What has to be done before stays: without it, the next try would end there, too.
+    """
     run = taking(READ)
     still_there(run, True)
-    advice = error.todo
+    own = error.todo
     with pytest.raises(type(error)), own_way_on(run):
         raise error
-    assert step.fence_and_watermark(run)["kept"] is not new
-    assert (now(run).watermark == NEWER) is new
-    assert error.todo == (
-        "Clear the task stop_connector and all after it, or run: airflow cdc recover shop. Either takes a new watermark and"
-        " reads the tables again, within this recovery."
-        if new
-        else advice
-    )
+    assert step.fence_and_watermark(run)["kept"] is not bool(advice)
+    assert (now(run).watermark == NEWER) is bool(advice)
+    assert error.todo == (advice or own)

@@ -55,7 +55,7 @@ def test_inv_35_what_main_has_is_reported_and_not_what_its_copy_has() -> None:
     assert (report.verdict, report.sink_rows, report.compared_at.snapshot_id) == (Verdict.MATCH, 41, MAIN)
     assert report.caught_up == CaughtUp(71, 30, "2026-11-20T01:02:03+00:00")
     assert str(report.caught_up) == (
-        "main is behind: 30 events wait, the first since 2026-11-20T01:02:03+00:00; with them it has 71 rows"
+        "events that main lacks: 30, from 2026-11-20T01:02:03+00:00 on; with that it has 71 rows"
     )
     assert datetime.fromisoformat(report.verified_through) == FIRST
     assert TableReport.from_json(report.to_json()) == report
@@ -92,7 +92,7 @@ def test_inv_35_what_apply_refuses_while_events_wait_is_not_compared() -> None:
     assert (report.verdict, report.source_rows, report.sink_rows) == (Verdict.INCONCLUSIVE, 71, 41)
     assert report.compared_at.snapshot_id == MAIN
     (why,) = report.samples
-    assert why == f"30 events wait that apply refuses, so main will not become what they make of it: {REFUSED}"
+    assert why == f"apply refuses the events that wait (30), so main will not become what they make of it: {REFUSED}"
 
 
 def test_inv_35_a_refused_table_without_waiting_events_is_main_itself_and_compared() -> None:
@@ -101,10 +101,10 @@ def test_inv_35_a_refused_table_without_waiting_events_is_main_itself_and_compar
     assert main_of().stands_still() is None
     assert main_of().caveats(outcome(COPY, 30)) == ()
     (came,) = main_of(REFUSED).caveats(outcome(COPY, 5))
-    assert came.startswith("5 events wait that apply refuses")
+    assert came.startswith("apply refuses the events that wait (5)")
 
 
 def test_inv_34_the_rows_that_were_compared_are_what_a_match_is_about() -> None:
     assert replace(MATCH, sink_rows=41, caught_up=CaughtUp(71, 30)).verdict is Verdict.MATCH
-    with pytest.raises(Exception, match="71 rows in the source and 70 in what it will be"):
+    with pytest.raises(Exception, match="71 rows in the source and 70 in the sink"):
         replace(MATCH, caught_up=CaughtUp(70, 30))
