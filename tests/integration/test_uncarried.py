@@ -170,7 +170,7 @@ def test_inv_31_one_refusal_names_every_column_of_every_table(rig: Rig, tmp_path
         opening.open_recovery(run, Decision.from_json(decision))
     text = str(refused.value)
     for column, table in (("j", "one"), ("k", "one"), ("d", "one"), ("l", "two")):
-        assert f"column {column} of {rig.schema}.{table}" in text
+        assert f"column {column} of {rig.schema}.{table} (the row with id=1)" in text
     assert "column fine" not in text
     # once for each table that it helps
     assert (text.count("Store them as text"), text.count("enable.time.adjuster=false")) == (2, 1)
