@@ -91,6 +91,9 @@ systems: setup ## each system's own failure, recovered under writes, every row c
 catalogs: setup ## a recovery into each kind of catalog, every row compared → build/catalogs.json (CATALOGS="embedded jdbc hive rest guarded rest-cluster")
 	$(BIN)/python -m tests.catalogs $(CATALOGS)
 
+fuzz: setup ## every parser of foreign bytes and texts on mutated samples of real ones → build/fuzz.json (MINUTES=30 SEED=1 ONLY=address)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
+
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 

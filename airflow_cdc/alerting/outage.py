@@ -18,6 +18,7 @@ from typing import Any
 from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.pipeline import AlertPolicy
+from airflow_cdc.reports.forms import moment, read
 
 # problem code → the ranks of its rows, in the order of judgement
 Ranks = Mapping[str, tuple[int, ...]]
@@ -110,7 +111,7 @@ class OutageLog:
         """The inverse of to_json(); an empty log if this version does not understand `value`."""
         try:
             stored = value or {}
-            outages = tuple(Outage(**outage) for outage in stored.get("outages") or ())
+            outages = tuple(map(_outage, stored.get("outages") or ()))
             return cls(int(stored.get("version") or 0), outages)
         except MALFORMED:
             return cls()
@@ -206,6 +207,14 @@ def proves_over(code: str, current: str, ranks: Ranks) -> bool:
     if UNKNOWN in (code, current):
         return code != current and code == UNKNOWN
     return current in ranks and max(ranks.get(code, ()), default=0) < min(ranks[current])
+
+
+def _outage(value: Any) -> Outage:
+    """Raises one of MALFORMED."""
+    outage = read(Outage, value)
+    for at in filter(None, (outage.since, outage.notified_at, outage.clear_since)):
+        moment(at)
+    return outage
 
 
 def _same(outage: Outage, sighting: Sighting) -> bool:

@@ -13,6 +13,7 @@ from airflow_cdc.cli import reports
 from airflow_cdc.cli.reading import ANSWER_WITHIN_S, read_soon
 from airflow_cdc.cli.run import command, emit, pairs, run_of, write_file
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.reports.store import safe
@@ -117,7 +118,7 @@ def _text(file: str) -> str:
 
 def _object(text: str, where: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError:
         value = None
     if not isinstance(value, dict):

@@ -6,12 +6,12 @@ shows. Nothing of Airflow is imported at the top, because Airflow reads the decl
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.read_json import read_json
 
 SECTION = "cdc"
 CLI_USERS = ("token", "shell")
@@ -215,7 +215,7 @@ def spark_conf() -> dict[str, str]:
     """Spark settings of every application, from a JSON object. Raises ConfigError for anything else."""
     text = _get("spark_conf") or "{}"
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError as error:
         raise _bad_conf() from error
     if not isinstance(value, dict):

@@ -107,8 +107,14 @@ class Control:
         return public(self._read(self._store.load(self.pipeline)))
 
     def facts(self) -> ControlFacts:
-        """The parts of the document that go into an observation."""
+        """The parts of the document that go into an observation. Raises UnknownStateError if they cannot be read."""
         state = self.state()
+        try:
+            return self._facts(state)
+        except MALFORMED as error:
+            raise self._unreadable(f"holds state that cannot be read: {type(error).__name__} {error}") from None
+
+    def _facts(self, state: Document) -> ControlFacts:
         last = state["ledger"].get(RECOVERED) or {}
         return ControlFacts(
             epoch=state["epoch"],
@@ -394,7 +400,13 @@ class Control:
 
     def entry(self, run_id: str) -> LedgerEntry:
         """The stored entry of a run; an empty one if nothing is stored."""
-        return LedgerEntry.from_json(self.ledger_get(run_id))
+        stored = self.ledger_get(run_id)
+        try:
+            return LedgerEntry.from_json(stored)
+        except MALFORMED as error:
+            raise self._unreadable(
+                f"holds an entry of run {run_id} that cannot be read: {type(error).__name__}"
+            ) from None
 
     def ledger_get(self, run_id: str) -> Document:
         """Everything noted about a run; {} if nothing."""

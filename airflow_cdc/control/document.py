@@ -9,6 +9,8 @@ from typing import Any
 
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError
+from airflow_cdc.core.lease import Lease
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.abandon import ABANDONED, Abandonment
 from airflow_cdc.reports.stored import LASTING
@@ -116,16 +118,52 @@ def dump(document: Document) -> str:
     return json.dumps({FORMAT: NEWEST_FORMAT, **document}, separators=(",", ":"), ensure_ascii=False)
 
 
+# what each part must be, so that no step meets another form of it in the middle of its work
+_OBJECTS = ("epochs", "ledger", "stamps", "checks", XA, "abandoned")
+_ENTRIES = ("ledger", "checks", "abandoned")
+
+
+def _check(document: Document) -> None:
+    """Raises TypeError or ValueError for a part of another form."""
+    recovery, lease, epochs = document["recovery"], document["lease"], (document["epoch"], *_values(document, "epochs"))
+    faults = {
+        **{part: not isinstance(document[part], dict) for part in _OBJECTS},
+        **{part: not isinstance(document[part], list) for part in ("audit", WRITES)},
+    }
+    faults |= {
+        part: not all(isinstance(one, dict) for one in _values(document, part)) for part in _ENTRIES if not faults[part]
+    }
+    faults |= {
+        XA: faults[XA] or not all(one is None or isinstance(one, dict) for one in _values(document, XA)),
+        "epoch": not all(type(one) is int and one >= 0 for one in epochs),
+        "recovery": recovery is not None
+        and not (isinstance(recovery, dict) and isinstance(recovery.get("run_id"), str)),
+    }
+    if wrong := sorted(part for part, fault in faults.items() if fault):
+        raise TypeError(f"{wrong[0]} has an unknown form")
+    if lease is not None:
+        Lease.from_json(lease)
+
+
+def _values(document: Document, part: str) -> Collection[Any]:
+    entries = document[part]
+    return entries.values() if isinstance(entries, dict) else ()
+
+
 class UnknownFormatError(ValueError):
     """A document in a format that only a newer version of this package can read."""
 
 
 def parse(text: str) -> Document:
     """The inverse of `dump`. Raises ValueError or TypeError if `text` is invalid, UnknownFormatError if it is newer."""
-    document = json.loads(text)
+    document = read_json(text)
+    if not isinstance(document, dict):
+        raise TypeError("it is no JSON object")
     if (form := document.get(FORMAT, 1)) not in range(1, NEWEST_FORMAT + 1):
         raise UnknownFormatError(f"its format is {form!r}, and this version reads formats up to {NEWEST_FORMAT}")
-    return {**copy(EMPTY), WRITES: [], **{key: value for key, value in document.items() if key != FORMAT}}
+    read = {**copy(EMPTY), WRITES: [], **{key: value for key, value in document.items() if key != FORMAT}}
+    _check(read)
+    return read
 
 
 def compared_xa(document: Document) -> dict[str, XaState]:

@@ -89,7 +89,7 @@ class LedgerEntry:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LedgerEntry:
-        """Read a run's entry of the ledger; {} is a run about which nothing is stored."""
+        """Read a run's entry of the ledger; {} is a run about which nothing is stored. Raises one of MALFORMED."""
         steps = [StepEntry.from_json(key.removeprefix(STEP), v) for key, v in value.items() if key.startswith(STEP)]
         return cls(
             epoch=value.get("epoch"),

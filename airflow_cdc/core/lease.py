@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from airflow_cdc.core.duration import LONGEST_SECONDS
+from airflow_cdc.core.errors import MALFORMED
+
 # A process renews its lease RENEWALS times in this time, so two renewals may fail before the lease expires.
 LEASE_SECONDS = 120.0
 RENEWALS: Final = 3
@@ -52,7 +55,14 @@ class Lease:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Lease:
-        """The inverse of to_json(). Raises KeyError or ValueError for anything else."""
-        dag_id, renewal = (str(value.get(key) or "") for key in ("dag_id", "renewal"))
-        seconds = float(value.get("seconds", _UNSAID_SECONDS))
-        return cls(str(value["owner"]), str(value["expires_at"]), dag_id, seconds, renewal)
+        """The inverse of to_json(). Raises ValueError for anything else."""
+        try:
+            dag_id, renewal = (str(value.get(key) or "") for key in ("dag_id", "renewal"))
+            seconds = float(value.get("seconds", _UNSAID_SECONDS))
+            lease = cls(str(value["owner"]), str(value["expires_at"]), dag_id, seconds, renewal)
+            readable = datetime.fromisoformat(lease.expires_at).tzinfo is not None and 0 <= seconds <= LONGEST_SECONDS
+        except MALFORMED as error:
+            raise ValueError(f"no lease: {type(error).__name__} {error}") from None
+        if not readable:
+            raise ValueError("no lease: its time has no offset, or it lasts too long")
+        return lease

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.core.settings import (
     CONNECTION,
     DAY,
@@ -437,8 +438,11 @@ class Pipeline:
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | str, systems: Systems) -> Pipeline:
         """The inverse of to_json(); accepts its JSON text too. Raises ConfigError."""
-        raw = json.loads(value) if isinstance(value, str) else value
-        if "name" not in raw:
+        try:
+            raw = read_json(value) if isinstance(value, str) else value
+        except ValueError as error:
+            raise ConfigError(f"pipeline definition cannot be read: {error}") from None
+        if not isinstance(raw, Mapping) or "name" not in raw:
             raise ConfigError("pipeline definition cannot be read: it has no name")
         reader = Reader(systems)
         pipeline = reader.settings(cls, raw, name=raw["name"])

@@ -334,7 +334,7 @@ class RecoveryReport:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | str) -> RecoveryReport:
-        """The inverse of to_json(); accepts its JSON text too."""
+        """The inverse of to_json(); accepts its JSON text too. Raises one of MALFORMED, or VerificationError, for anything else."""
         raw: dict[str, Any] = dict(json.loads(value) if isinstance(value, str) else value)
         raw["tables"] = tuple(TableReport.from_json(table) for table in raw["tables"])
         raw["steps"] = tuple(StepReport(**step) for step in raw["steps"])

@@ -10,7 +10,9 @@ from typing import Final
 
 _IDS: Final = "ids:"
 _LONGEST: Final = 1_000
-_RANGE: Final = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE: Final = re.compile(r"([0-9]{1,20})(?:-([0-9]{1,20}))?")
+# a table has 8,192 partitions at most
+_MOST_IDS: Final = 100_000
 
 
 def table_id(ids: Iterable[int]) -> str:
@@ -46,11 +48,17 @@ def _runs(known: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _ids(text: str) -> set[int] | None:
-    """The ids that a text names; None for another text, such as a digest."""
+    """The ids that a text names; None for another text, such as a digest, and for more ids than a table can have."""
     matches = [_RANGE.fullmatch(part) for part in text.removeprefix(_IDS).split(",")]
     if not text.startswith(_IDS) or not all(matches):
         return None
-    return {n for match in matches if match for n in range(int(match[1]), int(match[2] or match[1]) + 1)}
+    ranges = [range(int(match[1]), int(match[2] or match[1]) + 1) for match in matches if match]
+    return {n for one in ranges for n in one} if sum(map(_size, ranges)) <= _MOST_IDS else None
+
+
+def _size(numbers: range) -> int:
+    """Its length, also where that is no number of the machine's."""
+    return max(0, numbers.stop - numbers.start)
 
 
 def _digest(ids: Iterable[int]) -> str:

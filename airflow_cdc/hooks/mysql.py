@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.hooks.base import CdcHook
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 
@@ -55,7 +55,7 @@ class CdcMySqlHook(CdcHook[MySqlEndpoint]):
         """The endpoint's `ssl`. The stock `mysql` type keeps ca, cert and key under `ssl`, as JSON or as its text."""
         ready = extra.get("ssl") or {}
         try:
-            options = dict(json.loads(ready) if isinstance(ready, str) else ready)
+            options = dict(read_json(ready) if isinstance(ready, str) else ready)
         except ValueError:
             raise ConfigError("the extra field ssl is not JSON", where=self.where, todo=SSL_TODO) from None
         mode = str(extra.get("ssl_mode") or "").lower().replace("-", "_")

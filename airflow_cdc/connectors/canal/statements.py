@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from airflow_cdc.connectors.canal.packets import DDL_MARK, flat_texts, is_packet
-from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.errors import MALFORMED, TransportError
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
 from airflow_cdc.sources.mysql.events import place_of
@@ -34,9 +34,9 @@ def read_statements(records: Iterable[_Record], where: str) -> list[Ddl]:
 
 def _read(record: _Record, value: bytes, where: str) -> list[Ddl]:
     try:
-        documents = [json.loads(text) for text in _texts(value)]
+        documents = [read_json(text) for text in _texts(value)]
         return [_ddl(document) for document in documents if document["type"] != _AS_EVENT]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except MALFORMED as error:
         raise TransportError(
             f"the record at offset {record.offset} is no statement of Canal's: {type(error).__name__} {error}",
             where=where,

@@ -10,7 +10,6 @@ statuses keeps every one, so that is where the restart is looked for.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -20,11 +19,12 @@ from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import SERVES_ALL, ConnectEndpoint, release_of
 from airflow_cdc.connectors.kafka_connect.offsets_topic import WritableTopics, read_raw_offsets, write_raw_offset
 from airflow_cdc.core.endpoint import CallLimits
-from airflow_cdc.core.errors import ConfigError, OffsetRejectedError, TransportError
+from airflow_cdc.core.errors import MALFORMED, ConfigError, OffsetRejectedError, TransportError
 from airflow_cdc.core.observation import ConnectorState
 from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.read_json import read_json
 
 _PAUSED: Final = "PAUSED"
 
@@ -99,7 +99,7 @@ class OldConnectDebezium(DebeziumConnector):
         ended = {
             record.key
             for record in self._topics.records(self._statuses, ranges)
-            if record.value and json.loads(record.value).get("state") != _PAUSED
+            if record.value and _status(record.value) not in {_PAUSED, ""}
         }
         return all(f"status-task-{name}-{task.id}".encode() in ended for task in state.tasks)
 
@@ -152,6 +152,14 @@ class OldConnectDebezium(DebeziumConnector):
 
 def _rests(state: ConnectorState) -> bool:
     return state.state == _PAUSED and all(task.state == _PAUSED for task in state.tasks)
+
+
+def _status(value: bytes) -> str:
+    """The state in a record of Connect's topic of statuses; "" for another record: somebody else writes there, too."""
+    try:
+        return str(read_json(value)["state"])
+    except MALFORMED:
+        return ""
 
 
 def _still(state: ConnectorState) -> bool:

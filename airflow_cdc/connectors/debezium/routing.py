@@ -31,6 +31,8 @@ _HARMLESS_TRANSFORMS = frozenset(
     }
 )
 
+# within a class, Java reads a bracket as another class and && as what two have in common; Python reads both as characters
+_JAVA_SET: Final = re.compile(r"(?<!\\)(?:\\\\)*\[\^?\]?(?:[^\]\[\\&]|\\.|&(?!&))*(?:\[|&&)")
 # letters, digits and what is no operator between them; a dot, with or without a backslash, matches a dot
 _PLAIN_NAME: Final = re.compile(r"(?:[A-Za-z0-9_-]|\\?\.)+")
 
@@ -253,6 +255,8 @@ def full_match(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
 @lru_cache(maxsize=20_000)
 def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Compiled once: Python itself keeps 512, and a list of more tables would be compiled anew for each table."""
+    if _JAVA_SET.search(pattern):
+        refuse("a regular expression", pattern, "a set within a set ([a[b]], [a&&b]) means something else in Java")
     try:
         return re.compile(_python_regex(pattern), re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:

@@ -7,7 +7,6 @@ into place, or a column dropped and added again look as if nothing had happened.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -16,6 +15,7 @@ from airflow_cdc.connectors.debezium.forms import converter_todo, form_of_value
 from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
 from airflow_cdc.core.coverage import Place
 from airflow_cdc.core.errors import MALFORMED, TransportError, UnreadableEventsError
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.apply.ddl import Ddl, ReportedTable
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
@@ -56,7 +56,7 @@ def read_statements(records: Iterable[_Record], where: str, places: PlaceOf = pl
 
 def _statement(value: bytes, offset: int, where: str, places: PlaceOf) -> Ddl | None:
     try:
-        record = json.loads(value)
+        record = read_json(value)
         if isinstance(record, dict):
             return read_ddl(record, places)
     except ValueError:

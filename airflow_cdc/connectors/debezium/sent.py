@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
 from airflow_cdc.core.observation import Capture
 from airflow_cdc.core.ports import Transport
+from airflow_cdc.core.read_json import read_json
 
 MOST_TOPICS: Final = 50
 # a delete is followed by its tombstone
@@ -38,7 +38,7 @@ def _newest(name: str, topics: Transport) -> Iterator[str]:
 
 def _gtid(value: bytes) -> str:
     try:
-        record = json.loads(value)
+        record = read_json(value)
         source = record.get("payload", record).get("source")
         return str(source.get("gtid") or "")
     except (ValueError, AttributeError):

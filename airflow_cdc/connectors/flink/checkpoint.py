@@ -96,7 +96,7 @@ def _offsets(metadata: bytes, where: str) -> Iterator[SourceOffset]:
     for match, end in zip(matches, ends, strict=False):  # without a match there is an end all the same
         try:
             raw, _ = json.JSONDecoder().raw_decode(metadata[match.end() : end].decode(errors="replace"))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise _unreadable(where, "the offset in it is no JSON") from None
         names = (name.decode(errors="replace").replace('"', "") for name in _TABLE.findall(metadata[match.end() : end]))
         yield SourceOffset(raw, tuple(dict.fromkeys(names)), match.start())

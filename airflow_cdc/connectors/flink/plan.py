@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.files import replace_file
 
 SOURCE: Final = "mysql-cdc"
@@ -47,13 +48,15 @@ class Plan:
     def read(cls, path: str) -> Plan:
         """Read the file. Raises ConnectorError."""
         try:
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = read_json(Path(path).read_text(encoding="utf-8"))
         except OSError as error:
             raise _unusable(path, f"cannot be read: {error.strerror}") from None
         except ValueError:
             raise _no_json(path) from None
         if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
             raise _unusable(path, "is no compiled plan: it has no nodes")
+        if not _is_plan(document):
+            raise _unusable(path, "is no compiled plan: a node or an edge of it has another form than Flink's")
         return cls(path, document)
 
     @property
@@ -137,6 +140,29 @@ class Plan:
             replace_file(path, json.dumps(self.document, indent=2))
         except OSError as error:
             raise _unusable(self.path, f"cannot be written: {error.strerror}") from None
+
+
+def _is_plan(document: Mapping[str, Any]) -> bool:
+    """Whether every part that is read here has Flink's form: what is read later must not end in a KeyError."""
+    nodes, edges = document["nodes"], document.get("edges")
+    return (
+        all(isinstance(node, dict) and type(node.get("id")) is int and _has_options(node) for node in nodes)
+        and isinstance(edges, list)
+        and all(
+            isinstance(edge, dict) and all(type(edge.get(end)) is int for end in ("source", "target")) for edge in edges
+        )
+    )
+
+
+def _has_options(node: Mapping[str, Any]) -> bool:
+    """Whether a node's table is one, or it has none."""
+    inner: Any = node
+    for name in ("scanTableSource", "table", "resolvedTable", "options"):
+        inner = inner.get(name) or {}
+        if not isinstance(inner, dict):
+            return False
+    abilities = (node.get("scanTableSource") or {}).get("abilities") or []
+    return isinstance(abilities, list) and all(isinstance(one, dict) for one in abilities)
 
 
 def _keeping(node: Mapping[str, Any]) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.core.errors import MALFORMED, ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.files import replace_file
 
 
@@ -61,7 +62,7 @@ class Start:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """The inverse. Raises KeyError, TypeError or ValueError for anything else."""
+        """The inverse. Raises one of MALFORMED for anything else."""
         if value["format"] != 1:
             raise ValueError(f"format {value['format']!r}")
         return cls(
@@ -89,10 +90,10 @@ class StartFile:
     def read(self) -> Start | None:
         """The start that was decided last; None: none was."""
         try:
-            return Start.from_json(json.loads(self.path.read_text(encoding="utf-8")))
+            return Start.from_json(read_json(self.path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, *MALFORMED) as error:
             raise self._fault(
                 f"cannot be read: {error!r}", "Repair it, or take it away to start from the newest savepoint."
             ) from None

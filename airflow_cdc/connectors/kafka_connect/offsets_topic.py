@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.ports import TopicRecord, Transport
+from airflow_cdc.core.read_json import read_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ def offset_key(connector: str, partition: Mapping[str, Any]) -> str:
 def parse_key(key: str) -> tuple[str, dict[str, Any]] | None:
     """(connector, partition) of a key, or None when it is not an offset's key."""
     try:
-        parsed = json.loads(key)
+        parsed = read_json(key)
     except ValueError:
         return None
     if isinstance(parsed, list) and len(parsed) == 2 and isinstance(parsed[1], dict):
@@ -53,7 +54,7 @@ def _value(raw: bytes | None) -> dict[str, Any] | None:
     if raw is None:
         return None
     try:
-        value = json.loads(raw)
+        value = read_json(raw)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -202,8 +202,8 @@ def parse_key_text(table: Table, text: str) -> Key:
 
     Raises SchemaError if the text is not one that `key_text` could have written for this table.
     """
-    reader = _Reader(text.encode())
     try:
+        reader = _Reader(text.encode())
         values = tuple(_value(column, reader) for column in table.key_columns)
     except (ValueError, ArithmeticError, struct.error) as error:
         raise SchemaError(f"not a key text: {text!r}", where=table.full_name) from error

@@ -126,7 +126,7 @@ def _failed_tasks(text: str) -> Iterator[Entry]:
             return
         try:
             document, _ = json.JSONDecoder(strict=False).raw_decode(text[start:])
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         traces = [Entry(trace, Weight.ENDED) for trace in _values(document, "trace")]
         if traces:
@@ -159,7 +159,7 @@ def _of_json(line: str) -> str:
         return line
     try:
         document = json.loads(line, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return line
     if not isinstance(document, dict):
         return line

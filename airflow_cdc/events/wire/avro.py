@@ -102,9 +102,9 @@ def _compiled(text: str, shape: Shape, names: Callable[[str], str]) -> tuple[Jso
     try:
         raw = json.loads(text)
         schema = fastavro.parse_schema(_without_logical(raw), named_schemas=named)
-    except (ValueError, LookupError, TypeError) as error:
+        return schema, _Reading(named, names).take(schema, shape)
+    except (*_MALFORMED, RecursionError, fastavro.schema.SchemaParseException) as error:
         raise Unreadable(f"its schema is no Avro schema: {type(error).__name__}") from None
-    return schema, _Reading(named, names).take(schema, shape)
 
 
 def _without_logical(schema: Json) -> Json:

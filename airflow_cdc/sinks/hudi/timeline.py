@@ -6,6 +6,7 @@ instant is a time with milliseconds; as a number it is the version of the table.
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any, Final
 import fastavro
 import pyarrow.parquet as pq
 
-from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
@@ -80,7 +81,7 @@ def _all(folder: Path) -> tuple[Commit, ...]:
         if not (folder / ".hoodie").exists():
             return ()
         raise _unreadable(folder, error) from None
-    except (OSError, ValueError, KeyError, TypeError, StopIteration) as error:
+    except (OSError, EOFError, StopIteration, fastavro.schema.SchemaParseException, *MALFORMED) as error:
         raise _unreadable(folder, error) from None
 
 
@@ -136,8 +137,8 @@ def _read(path: Path, size: int) -> Commit:
     """A completed commit never changes. `size` tells a table apart that was removed and made again."""
     del size
     match = _COMPLETED.fullmatch(path.name)
-    with path.open("rb") as file:
-        record: Any = next(iter(fastavro.reader(file)))
+    # of a file itself, Python reserves as many bytes as a damaged length says
+    record: Any = next(iter(fastavro.reader(io.BytesIO(path.read_bytes()))))
     extra = record.get("extraMetadata") or {}
     replaced = (record.get("partitionToReplaceFileIds") or {}).values()
     if match is None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from airflow_cdc.core.errors import PositionError
 
-_GTID = re.compile(r"([0-9]+)-([0-9]+)-([0-9]+)")
+# no number of MariaDB's has more than 20 digits, and Python reads none of more than 4,300
+_GTID = re.compile(r"([0-9]{1,25})-([0-9]{1,25})-([0-9]{1,25})")
 # a uuid has five parts joined by dashes, so it never matches three numbers between commas
 _LIST = re.compile(r"\s*[0-9]+-[0-9]+-[0-9]+\s*(,\s*[0-9]+-[0-9]+-[0-9]+\s*)*")
 _MAX_ID = 2**32 - 1

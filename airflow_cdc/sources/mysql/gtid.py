@@ -19,7 +19,8 @@ Source: TypeAlias = tuple[str, str]
 
 _UUID = re.compile(r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
-_INTERVAL = re.compile(r"([0-9]+)(?:-([0-9]+))?")
+# no number of MySQL's has more than 19 digits, and Python reads none of more than 4,300
+_INTERVAL = re.compile(r"([0-9]{1,25})(?:-([0-9]{1,25}))?")
 _MAX_GNO = 2**63 - 2
 
 

@@ -6,7 +6,6 @@ Every method opens short-lived clients with bounded timeouts, so a KafkaTranspor
 from __future__ import annotations
 
 import base64
-import json
 import time
 import uuid
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from typing import Any, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.read_json import read_json
 from airflow_cdc.core.topics import Compaction, NewestRecord, TopicState
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all, read_newest
 
@@ -161,7 +161,7 @@ class KafkaTransport:
 
 def _json_record(value: bytes, offset: int, where: str) -> dict[str, Any]:
     try:
-        record = json.loads(value)
+        record = read_json(value)
     except ValueError:
         record = None
     if not isinstance(record, dict):

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.read_json import read_json
 
 CLIENT: Final = 1001  # the client under which Canal itself writes to topics
 
@@ -73,7 +74,7 @@ def text(value: Any) -> bytes:
 def readable(content: bytes) -> dict[str, Any] | None:
     """A JSON object; None if it is none."""
     try:
-        value = json.loads(content)
+        value = read_json(content)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

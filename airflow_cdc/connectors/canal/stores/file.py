@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, changed_meanwhile, parsed, readable, text
 from airflow_cdc.connectors.whole_file import replace_file
-from airflow_cdc.core.errors import ConnectorError, DeadlineError
+from airflow_cdc.core.errors import MALFORMED, ConnectorError, DeadlineError
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import poll_until
 
@@ -30,7 +30,7 @@ class FileCursors:
         """Every client's cursor."""
         try:
             return {int(one["clientIdentity"]["clientId"]): one.get("cursor") for one in _clients(self._document())}
-        except (LookupError, TypeError, ValueError):
+        except MALFORMED:
             raise self._unreadable("it does not say which client a cursor is of") from None
 
     def stored(self) -> Mapping[str, bytes]:

@@ -9,6 +9,7 @@ from typing import Protocol, TypeAlias
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.read_json import read_json
 
 # key → value, both as the text that the engine wrote; None: no value
 Stored: TypeAlias = Mapping[str, str | None]
@@ -68,7 +69,7 @@ def value_of(text: str | None, where: str) -> RawOffset | None:
     if text is None:
         return None
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError:
         value = text
     if value is not None and not isinstance(value, dict):
