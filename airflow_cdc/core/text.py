@@ -8,10 +8,20 @@ from collections.abc import Iterable, Sequence
 from airflow_cdc.core.secrets import mask_text
 
 _SHOWN = 400
+_MOST_DIGITS = 25
 # a terminal's escapes, all but line ends and tabs, and the marks that turn the direction of what follows
 _MOVES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 # how much of a text is searched for secrets, as a multiple of what is shown: a secret becomes three characters
 _SEARCHED = 16
+
+
+def number_in(text: str) -> int | None:
+    """The whole number of 0 or more that a text is, in ASCII digits; None for any other text.
+
+    No system has one of more than 25 digits, and Python reads none of more than 4,300: it raises. `isdigit` alone holds for ²,
+    too.
+    """
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def printable(text: str) -> str:

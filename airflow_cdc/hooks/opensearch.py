@@ -10,6 +10,7 @@ from airflow.sdk import Connection
 from airflow_cdc.core.endpoint import Address
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.extras import needs
+from airflow_cdc.core.text import number_in
 from airflow_cdc.hooks.base import CdcHook, tls_settings
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 
@@ -51,10 +52,10 @@ class CdcOpenSearchHook(CdcHook[OpenSearchEndpoint]):
     def _number(self, value: object, key: str, least: int) -> int:
         if value in (None, ""):
             return 1
-        text = str(value)
-        if not text.isdigit() or int(text) < least:
+        number = number_in(str(value))
+        if number is None or number < least:
             raise ConfigError(f"{key} is {value!r}", where=self.where, todo=f"Write a whole number from {least} on.")
-        return int(text)
+        return number
 
     def get_conn(self) -> SearchSink:
         with needs("opensearch", where=self.where):

@@ -7,6 +7,7 @@ import json
 from functools import partial
 from typing import Any
 
+from airflow_cdc.connectors.canal.heartbeat import captured
 from airflow_cdc.connectors.canal.log import state_of
 from airflow_cdc.connectors.canal.packets import flat_texts
 from airflow_cdc.connectors.canal.statements import read_statements as canal_statements
@@ -21,6 +22,7 @@ from airflow_cdc.connectors.debezium.values.mysql_plain import converter
 from airflow_cdc.connectors.debezium.values.plain import PlainDecoder, binlog_change
 from airflow_cdc.connectors.debezium_engine.config import edited, parse_config
 from airflow_cdc.connectors.debezium_engine.log import failure_of
+from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.java_properties import parse, written
 from airflow_cdc.core.errors import ConfigError, SchemaError, TransportError, UnreadableEventsError
 from airflow_cdc.events.record import RawRecord
@@ -64,6 +66,15 @@ CONFIG = {
     "transforms.u.add.fields": "op,source.ts_ms:at", "decimal.handling.mode": "string", "heartbeat.interval.ms": "5",
     "column.exclude.list": "shop.t.secret", "message.key.columns": "shop.t:id;shop.u:a,b",
     "value.converter": "io.apicurio.registry.utils.converter.AvroConverter", "value.converter.apicurio.registry.url": "http://u:p@r/apis/registry/v2",
+}  # fmt: skip
+FLINK_OPTIONS = {
+    "connector": "mysql-cdc", "database-name": "shop", "table-name": "orders|items", "heartbeat.interval": "30 s", "scan.startup.mode": "initial",
+    "debezium.connect.keep.alive.interval.ms": "60000", "debezium.event.deserialization.failure.handling.mode": "fail",
+}  # fmt: skip
+CANAL = {
+    "canal.instance.filter.regex": "shop\\..*,crm\\.t", "canal.instance.filter.black.regex": "mysql\\.slave_.*", "canal.mq.topic": "t",
+    "canal.instance.detecting.enable": "true", "canal.instance.detecting.sql": "insert into x values (1)", "canal.mq.flatMessage": "true",
+    "canal.instance.detecting.interval.time": "3", "canal.mq.dynamicTopic": ".*\\..*", "canal.mq.partitionHash": ".*\\..*:$pk$",
 }  # fmt: skip
 EVENT = {
     "before": None,
@@ -158,6 +169,18 @@ PARSERS = (
         texts("shop\\.(a|b).*", "(?<n>x)\\k<n>", "[a-z]+\\.t", "shop.orders", most=200),
         (ConfigError,),
         turn=60,
+    ),
+    Parser(
+        "options of a Flink source",
+        lambda one: FlinkCapture.from_config(flat("j", [one])),
+        settings(FLINK_OPTIONS),
+        (ConfigError,),
+    ),
+    Parser(
+        "settings of Canal",
+        lambda config: captured({**config, "canal.instance.destination": "d"}),
+        settings(CANAL),
+        (ConfigError,),
     ),
     Parser("schema history", _history, objects(*CHANGES), (TransportError,)),
     Parser(

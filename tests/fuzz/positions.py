@@ -29,9 +29,12 @@ from airflow_cdc.core.table_id import is_rebuilt
 from airflow_cdc.events.record import RawRecord
 from airflow_cdc.kinds import read_position
 from airflow_cdc.sources.mariadb import gtid as mariadb
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.mysql.events import place_of
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.postgres.position import Lsn
+from airflow_cdc.sources.postgres.visible import Visible
 from tests.fuzz.mutate import blobs, json_bytes, json_texts, objects, texts
 from tests.fuzz.parser import Parser, in_file
 from tests.paths import ROOT
@@ -168,6 +171,20 @@ PARSERS = (
         "next start of a Flink job", in_file(lambda path: StartFile(path).read()), json_bytes(START), (ConnectorError,)
     ),
     Parser("lease", _lease, objects(Lease("r", "2026-11-28T00:00:00+00:00", "d").to_json()), (ValueError,)),
+    Parser(
+        "snapshot of PostgreSQL",
+        lambda text: Visible.parse(text).open,
+        texts("795:799:795,797", "3:3:"),
+        (PositionError,),
+    ),
+    Parser(
+        "version of a server",
+        lambda text: ServerVersion.parse(text).capabilities,
+        texts("8.0.36-28.1", "5.5.5-10.11.6-MariaDB-0+deb12u1"),
+    ),
+    Parser(
+        "place of a statement", lambda text: place_of(text, 1, "b.000001", 4), texts(f"{UUID}:7", f"{UUID}:tag:9", "")
+    ),
     Parser(
         "ids of a table", lambda text: is_rebuilt("ids:1,5-9", text), texts("ids:1,5-9", "ids:7", "0123456789abcdef")
     ),

@@ -27,7 +27,7 @@ from airflow_cdc.core.observation import ConnectorFacts, ConnectorState, TaskSta
 from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.secrets import mask_config
-from airflow_cdc.core.text import root_cause
+from airflow_cdc.core.text import number_in, root_cause
 
 RUNNING: Final = "RUNNING"
 STOPPED: Final = "STOPPED"
@@ -253,7 +253,8 @@ class CanalConnector:
 
 def _host_port(address: str) -> tuple[str, int]:
     host, _, port = address.strip().rpartition(":")
-    return (host, int(port)) if host and port.isdigit() else (address.strip(), _PORT)
+    number = number_in(port)
+    return (host, number) if host and number is not None else (address.strip(), _PORT)
 
 
 def _is_among(homes: tuple[tuple[str, int], ...], host: str, port: int) -> bool | None:

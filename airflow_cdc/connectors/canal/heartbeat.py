@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_cdc.connectors.canal.capture import CanalCapture, is_on
+from airflow_cdc.core.text import number_in
 
 ENABLED: Final = "canal.instance.detecting.enable"
 SQL: Final = "canal.instance.detecting.sql"
@@ -25,8 +26,8 @@ def interval_ms(config: Mapping[str, str]) -> int:
     sql = config.get(SQL, "").strip().lower()
     if not is_on(config, ENABLED) or not sql or sql.startswith(_READS):
         return 0
-    seconds = config.get(_INTERVAL, "").strip()
-    return 1000 * (int(seconds) if seconds.isdigit() else _SECONDS)
+    seconds = number_in(config.get(_INTERVAL, "").strip())
+    return 1000 * (_SECONDS if seconds is None else seconds)
 
 
 def captured(config: Mapping[str, str]) -> CanalCapture:

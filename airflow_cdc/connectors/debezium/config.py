@@ -36,6 +36,7 @@ from airflow_cdc.connectors.debezium.rows import (
 from airflow_cdc.connectors.debezium.values.carriage import EventValues
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.text import number_in
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
 _POSTGRES_CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
@@ -416,5 +417,4 @@ def _present(cfg: Mapping[str, str], pattern: str) -> tuple[tuple[str, str], ...
 
 def _integer(cfg: Mapping[str, str], key: str) -> int | None:
     """The number that a setting has, 0 where it has none; None for a text that is no number."""
-    text = cfg.get(key, "").strip() or "0"
-    return int(text) if text.isascii() and text.isdigit() else None
+    return number_in(cfg.get(key, "").strip() or "0")

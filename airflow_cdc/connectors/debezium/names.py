@@ -41,7 +41,7 @@ _SNAPSHOT_MODES: Final = {"schema_only": "no_data", "schema_only_recovery": "rec
 SNAPSHOT_MODE: Final = "snapshot.mode"
 # the mode that reads all definitions again is called `recovery` since then; 1.9.7 and 2.5.4 refuse that word, 3.6.1 the older
 _NEW_MODES_SINCE: Final = (2, 6)
-_RELEASE: Final = re.compile(r"(\d+)\.(\d+)")
+_RELEASE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 # settings of logins and of Connect's own clients: nothing that is concluded here depends on them
 _NOT_ASKED: Final = re.compile(
     r"(database|driver)\..*|.*\.(consumer|producer)\..*|(consumer|producer|admin)\..*|.*(password|secret|bootstrap).*"

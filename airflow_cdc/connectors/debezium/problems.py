@@ -11,7 +11,7 @@ from airflow_cdc.connectors.debezium.history import NOT_IN_HISTORY
 from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, HistoryFacts, SchemaFacts
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Evidence, Problem, Rules
-from airflow_cdc.core.text import shorten
+from airflow_cdc.core.text import number_in, shorten
 from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES, STILL
 from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
@@ -180,7 +180,7 @@ def _bad_history(history: HistoryFacts | None) -> Iterator[tuple[str, str]]:
 
 def _endless(value: str) -> bool:
     """Whether retention is unlimited: -1, or a very large number; Debezium itself writes the largest possible."""
-    return value == "-1" or (value.isdigit() and int(value) >= _ENDLESS)
+    return value == "-1" or (number_in(value) or 0) >= _ENDLESS
 
 
 PROBLEMS = (

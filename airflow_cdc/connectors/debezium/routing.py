@@ -288,7 +288,7 @@ def _expand(replacement: str, match: re.Match[str]) -> str:
         return (match[int(head)] if head.isdigit() else match[head] or "") + tail
 
     try:
-        return re.sub(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)", piece, replacement)
+        return re.sub(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<number>[0-9]{1,9})", piece, replacement)
     except (IndexError, TypeError) as error:
         refuse("a replacement", replacement, f"it names a group that its pattern does not have: {error}")
 

@@ -10,13 +10,14 @@ from typing import Final
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.text import number_in
 
 HEARTBEAT: Final = "heartbeat.interval"
 KEEP_ALIVE: Final = "debezium.connect.keep.alive.interval.ms"
 NAME: Final = "pipeline.name"
 BETWEEN: Final = "plan.between"
 _OPTION: Final = re.compile(r"source\.(\d+)\.(.+)")
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|sec|min|m|h)")
+_DURATION: Final = re.compile(r"([0-9]{1,15})\s*(ms|s|sec|min|m|h)")
 _UNITS: Final = {"ms": 1, "s": 1000, "sec": 1000, "min": 60_000, "m": 60_000, "h": 3_600_000}
 _HEARTBEAT_MS: Final = 30_000
 _KEEP_ALIVE_MS: Final = 60_000
@@ -70,7 +71,7 @@ class FlinkCapture:
             config[NAME],
             tuple((one.get("database-name", ""), one.get("table-name", "")) for one in sources),
             max(_milliseconds(one.get(HEARTBEAT, "")) for one in sources),
-            min(int(one.get(KEEP_ALIVE, _KEEP_ALIVE_MS)) for one in sources),
+            min(_keep_alive(one.get(KEEP_ALIVE, "")) for one in sources),
             tuple(dict.fromkeys(healing)),
             between=config.get(BETWEEN, ""),
         )
@@ -136,6 +137,12 @@ def _sources(config: Mapping[str, str]) -> tuple[dict[str, str], ...]:
         if match := _OPTION.fullmatch(name):
             found.setdefault(match[1], {})[match[2]] = value
     return tuple(found.values())
+
+
+def _keep_alive(text: str) -> int:
+    """Debezium's own interval for what is no number: with that the job does not start."""
+    number = number_in(text.strip())
+    return _KEEP_ALIVE_MS if number is None else number
 
 
 def _milliseconds(text: str) -> int:

@@ -24,7 +24,7 @@ _METADATA: Final = "_metadata"
 # a text with its length before it, then at most two numbers, then the JSON object with its length before it
 _SPLIT: Final = re.compile(rb"\x00\x0cbinlog-split[\x00-\xff]{4,12}?(?=\{)")
 _TABLE: Final = re.compile(rb'[\x00-\xff]("[^"\x00-\x1f]+"\."[^"\x00-\x1f]+")(?=\x00)')
-_CHECKPOINT: Final = re.compile(r"chk-(\d+)")
+_CHECKPOINT: Final = re.compile(r"chk-([0-9]{1,20})")
 
 
 @dataclass(frozen=True, slots=True)

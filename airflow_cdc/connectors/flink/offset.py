@@ -9,6 +9,7 @@ from typing import Any, Final
 from airflow_cdc.core.errors import CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, RawOffset, StoredOffset
 from airflow_cdc.core.position import Position
+from airflow_cdc.core.text import number_in
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, moved_in_files, mysql_position
 
@@ -77,7 +78,7 @@ def _faults(raw: Mapping[str, object]) -> Iterator[str]:
     if raw.get("kind", SPECIFIC) != SPECIFIC:
         yield f"kind is {raw['kind']!r}: only {SPECIFIC} names a position"
     for key in _NUMBERS:
-        if raw.get(key) is not None and not (isinstance(raw[key], str) and str(raw[key]).isdecimal()):
+        if raw.get(key) is not None and not (isinstance(raw[key], str) and number_in(str(raw[key])) is not None):
             yield f"{key} must be a number of 0 or more as text, not {raw[key]!r}"
     yield from (f"{key} is missing" for key in ("file", "pos") if raw.get(key) is None)
     for key, check in (("file", lambda text: BinlogPosition(text, 0)), ("gtids", GtidSet.parse)):

@@ -200,7 +200,7 @@ class ConnectHttp:
 
 def release_of(root: Any) -> tuple[int, ...]:
     """The first two numbers of the worker's version; () where it does not say."""
-    match = re.match(r"(\d+)\.(\d+)", str(root.get("version", "")) if isinstance(root, dict) else "")
+    match = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", str(root.get("version", "")) if isinstance(root, dict) else "")
     return tuple(map(int, match.groups())) if match else ()
 
 

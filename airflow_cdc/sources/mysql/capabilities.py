@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
-_NUMBERS: Final = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
+_NUMBERS: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})(?:\.([0-9]{1,9}))?")
 
 
 class Capability(Enum):

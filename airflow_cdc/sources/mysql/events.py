@@ -9,6 +9,7 @@ from __future__ import annotations
 from airflow_cdc.core.coverage import Covered, Place
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.text import number_in
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 
 
@@ -32,7 +33,8 @@ def place_of(gtid: object, server_id: object, file: object, pos: object) -> tupl
     """(origin, place) of a statement, as reported by a connector; None where the report has no place."""
     if gtid:
         source, _, number = str(gtid).rpartition(":")
-        return (source.lower(), (int(number), 0, 0)) if source and number.isdigit() else None
+        n = number_in(number)
+        return None if n is None or not source else (source.lower(), (n, 0, 0))
     try:
         at = BinlogPosition(str(file), int(str(pos)))
     except (PositionError, ValueError):

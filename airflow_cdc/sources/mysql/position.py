@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import total_ordering
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from airflow_cdc.core.errors import MALFORMED, PositionError
 from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.core.text import number_in
 from airflow_cdc.sources.mysql.gtid import GtidSet
-
-_MOST_DIGITS: Final = 25
 
 
 @total_ordering
@@ -28,7 +27,7 @@ class BinlogPosition:
 
     def __post_init__(self) -> None:
         base, _, number = self.file.strip().rpartition(".")
-        if not base or not _is_number(number):
+        if not base or number_in(number) is None:
             raise PositionError(f"{self.file!r} is not a binlog file name", todo="Expected one like mysql-bin.000004.")
         if isinstance(self.pos, bool) or not isinstance(self.pos, int) or self.pos < 0:
             raise PositionError(f"binlog position {self.pos!r} is not a number of bytes", where=self.file)
@@ -38,9 +37,9 @@ class BinlogPosition:
     def parse(cls, text: str) -> BinlogPosition:
         """Parse `file:pos`, the form that str() prints."""
         file, _, pos = text.strip().rpartition(":")
-        if not _is_number(pos):
+        if (place := number_in(pos)) is None:
             raise PositionError(f"{text!r} is not a binlog position", todo="Expected file:pos.")
-        return cls(file, int(pos))
+        return cls(file, place)
 
     def __str__(self) -> str:
         return f"{self.file}:{self.pos}"
@@ -63,11 +62,6 @@ class BinlogPosition:
         if not self.comparable(other):
             raise PositionError(f"{self} and {other} are in different series of files and cannot be ordered")
         return (self.file_number, self.pos) < (other.file_number, other.pos)
-
-
-def _is_number(text: str) -> bool:
-    """Whether it is a number that a server can have written: Python reads none of more than 4,300 digits."""
-    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
 
 
 def file_after(files: Iterable[str], file: str) -> str | None:

@@ -20,7 +20,7 @@ from airflow_cdc.sources.postgres.position import postgres_position
 # The origin of the numbers that order changes. One name is enough: a pipeline reads one database, and its events do not
 # name their server.
 ORIGIN: Final = "postgres"
-_FORM: Final = re.compile(r"(\d+):(\d+):((?:\d+(?:,\d+)*)?)")
+_FORM: Final = re.compile(r"([0-9]{1,20}):([0-9]{1,20}):((?:[0-9]{1,20}(?:,[0-9]{1,20})*)?)")
 _XIDS: Final = 1 << 32  # events name a transaction by its last 32 bits
 _FIRST_XID: Final = 3
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from typing import Any, Final
 
 from airflow_cdc.core.observation import TransportFacts
+from airflow_cdc.core.text import number_in
 
 STREAM: Final = "stream"
 QUORUM: Final = "quorum"
@@ -152,5 +153,5 @@ def _ours(value: Mapping[str, Any]) -> int:
 
 def _milliseconds(age: str) -> int:
     """`7D` in milliseconds; -1, for ever, for anything else."""
-    number, unit = age[:-1], age[-1:]
-    return int(number) * _UNITS_MS[unit] if number.isdigit() and unit in _UNITS_MS else -1
+    number, unit = number_in(age[:-1]), age[-1:]
+    return -1 if number is None or unit not in _UNITS_MS else number * _UNITS_MS[unit]

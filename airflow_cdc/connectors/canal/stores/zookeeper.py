@@ -12,6 +12,7 @@ from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, change
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.extras import needs
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.text import number_in
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -87,7 +88,7 @@ class ZooKeeperCursors:
     def _clients(self, client: KazooClient) -> tuple[int, ...]:
         place = f"{_ROOT}/{self.destination}"
         names = client.get_children(place) if client.exists(place) else []
-        return tuple(sorted(int(name) for name in names if name.isdigit()))
+        return tuple(sorted(number for name in names if (number := number_in(name)) is not None))
 
     def _node(self, number: int) -> str:
         return f"{_ROOT}/{self.destination}/{number}/cursor"
