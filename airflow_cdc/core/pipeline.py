@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
-from airflow_cdc.core.read_json import read_json
 from airflow_cdc.core.settings import (
     CONNECTION,
     DAY,
@@ -439,8 +438,8 @@ class Pipeline:
     def from_json(cls, value: Mapping[str, Any] | str, systems: Systems) -> Pipeline:
         """The inverse of to_json(); accepts its JSON text too. Raises ConfigError."""
         try:
-            raw = read_json(value) if isinstance(value, str) else value
-        except ValueError as error:
+            raw = json.loads(value) if isinstance(value, str) else value
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"pipeline definition cannot be read: {error}") from None
         if not isinstance(raw, Mapping) or "name" not in raw:
             raise ConfigError("pipeline definition cannot be read: it has no name")

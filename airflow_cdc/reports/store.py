@@ -60,7 +60,7 @@ def safe(run_id: str) -> str:
     """
     if not run_id or _FOLDER.fullmatch(run_id) or (_PLAIN.fullmatch(run_id) and run_id not in _OURS):
         return run_id
-    return f"{_ODD.sub('_', run_id)[:_LONGEST]}={hashlib.sha256(run_id.encode()).hexdigest()[:8]}"
+    return f"{_ODD.sub('_', run_id)[:_LONGEST]}={hashlib.sha256(run_id.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
+from airflow_cdc.sources.mysql.tls import Mode, mode_of
 from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 DRIVER = "org.mariadb.jdbc.Driver"
 _SSL_MODES = {
-    "disabled": "disable",
-    "required": "trust",
-    "verify_ca": "verify-ca",
-    "verify_identity": "verify-full",
+    Mode.DISABLED: "disable",
+    Mode.REQUIRED: "trust",
+    Mode.VERIFY_CA: "verify-ca",
+    Mode.VERIFY_IDENTITY: "verify-full",
 }
 
 
@@ -39,7 +40,6 @@ def jdbc_options(
     endpoint = source.endpoint
     settings = {
         "permitMysqlScheme": "true",
-        "allowPublicKeyRetrieval": "true",
         "useServerPrepStmts": str(not several_statements).lower(),
         "allowMultiQueries": str(several_statements).lower(),
         "connectTimeout": str(round(endpoint.connect_timeout * 1000)),
@@ -76,12 +76,13 @@ def _tls(source: BinlogSource[Any]) -> dict[str, str]:
             where=source.where,
             todo="Use a user with a password over TLS for the snapshot.",
         )
-    mode = str(ssl.get("mode") or ("verify_identity" if "ca" in ssl else "required" if ssl else "preferred"))
-    mode = mode.lower().replace("-", "_")
-    if mode == "preferred":
-        mode = "required" if _offers_tls(source) else "disabled"
-    ca = {"serverSslCert": str(ssl["ca"])} if "ca" in ssl else {}
-    return {"sslMode": _SSL_MODES[mode], **ca}
+    mode = mode_of(ssl, source.where)
+    if mode is Mode.PREFERRED:
+        mode = Mode.REQUIRED if _offers_tls(source) else Mode.DISABLED
+    ca = {"serverSslCert": str(ssl["ca"])} if "ca" in ssl and mode.verifies else {}
+    # without TLS the driver takes the server's key for the password on trust, or cannot log in; doctor warns of that
+    key = {"allowPublicKeyRetrieval": "true"} if mode is Mode.DISABLED else {}
+    return {"sslMode": _SSL_MODES[mode], **ca, **key}
 
 
 def _offers_tls(source: BinlogSource[Any]) -> bool:

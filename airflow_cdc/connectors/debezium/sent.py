@@ -7,7 +7,7 @@ from typing import Final
 
 from airflow_cdc.core.observation import Capture
 from airflow_cdc.core.ports import Transport
-from airflow_cdc.core.read_json import read_json
+from airflow_cdc.read_json import read_json
 
 MOST_TOPICS: Final = 50
 # a delete is followed by its tombstone

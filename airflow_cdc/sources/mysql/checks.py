@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.table import Table
+from airflow_cdc.sources.mysql import tls
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.facts import BinlogFacts
 from airflow_cdc.sources.mysql.grants import Grants
+from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session
 
 
 class Server(Protocol):
     """The source to check: any server with a binary log."""
 
+    @property
+    def endpoint(self) -> MySqlEndpoint: ...
+    def session(self) -> AbstractContextManager[Session]: ...
     def facts(self) -> BinlogFacts: ...
     def grants(self) -> Grants: ...
     def definitions(self, tables: Sequence[str]) -> dict[str, Table]: ...
@@ -24,6 +30,7 @@ def checks(source: Server, subject: str, tables: Sequence[str], *, hold: bool, u
     """One check after the other. Raises SourceError where the server does not answer."""
     facts = source.facts()
     yield from _server(subject, facts, unreadable)
+    yield _tls(subject, source)
     yield from _log(subject, facts)
     keyless = [] if unreadable else [n for n, table in source.definitions(tables).items() if not table.key]
     missing = source.grants().missing(tables, gtid=facts.gtid_mode == "ON", hold=hold, keyless=keyless)
@@ -45,6 +52,14 @@ def _server(subject: str, facts: BinlogFacts, unreadable: str) -> Iterator[Check
         return
     yield Check(subject, "source", "ok", f"{make}, server_id {facts.server_id}")
     yield Check(subject, "recovery", "warn", unreadable, "Use the connector's own snapshot, and compare the rows.")
+
+
+def _tls(subject: str, source: Server) -> Check:
+    """How the connection is encrypted, and what of it is not verified."""
+    endpoint = source.endpoint
+    with source.session() as session:
+        row = session.row("SHOW SESSION STATUS LIKE 'Ssl_cipher'", doing="see the connection's cipher")
+    return tls.check(subject, endpoint.host, tls.mode_of(endpoint.ssl, endpoint.where), str(row["Value"]))
 
 
 def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:

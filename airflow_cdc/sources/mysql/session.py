@@ -15,16 +15,10 @@ from pymysql.cursors import DictCursor
 from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
-from airflow_cdc.sources.mysql.errors import SourceTlsError, explain
+from airflow_cdc.sources.mysql.errors import explain
+from airflow_cdc.sources.mysql.tls import client_options, unverified
 
 QUICK_READ_S: Final = 30.0
-_SSL_KEYS: Final = frozenset({"mode", "ca", "cert", "key", "key_password"})
-# mode → (check the certificate, check the host name)
-_SSL_MODES: Final[dict[str, tuple[bool, bool]]] = {
-    "required": (False, False),
-    "verify_ca": (True, False),
-    "verify_identity": (True, True),
-}
 
 # Every reading session has the same settings, whatever the server's own are:
 # - sql_mode '': PAD_CHAR_TO_FULL_LENGTH would pad values, ANSI_QUOTES and NO_BACKSLASH_ESCAPES change literals
@@ -53,7 +47,7 @@ class MySqlEndpoint(TimedServer):
     """Address and credentials of a MySQL server.
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred,
-    required, verify_ca, verify_identity; default verify_identity with a ca, else required), ca, cert,
+    required, verify_ca, verify_identity; default verify_identity with a ca, else required; see `tls.mode_of`), ca, cert,
     key, key_password. Timeouts in seconds; `quick_read` is for statements about the server and its tables.
     """
 
@@ -133,12 +127,12 @@ class _Connection(Connection):  # generic only in its stubs
     """A connection that loads no CA bundle where nothing is verified: loading takes 20 ms of CPU each time."""
 
     def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> tls.SSLContext:
-        return super()._create_ssl_ctx(sslp) if sslp else _unverified()  # type: ignore[misc]
+        return super()._create_ssl_ctx(sslp) if sslp else unverified()  # type: ignore[misc]
 
 
 def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
     """Connect with utf8mb4, autocommit and the session pins. Raises SourceError naming what is wrong."""
-    options = _tls_options(endpoint)
+    options = client_options(endpoint.ssl, endpoint.where)
     try:
         connection = _Connection(
             host=endpoint.host,
@@ -184,48 +178,3 @@ def _pin(connection: Connection[Any], where: str) -> None:
     except SourceError:
         session.close()
         raise
-
-
-def _tls_options(endpoint: MySqlEndpoint) -> dict[str, Any]:
-    options: Mapping[str, Any] = {k: v for k, v in (endpoint.ssl or {}).items() if v not in (None, "")}
-    if unknown := sorted(set(options) - _SSL_KEYS):
-        raise ConfigError(
-            f"unknown ssl setting {unknown[0]!r}", where=endpoint.where, todo=f"Known: {', '.join(sorted(_SSL_KEYS))}."
-        )
-    mode = str(
-        options.get("mode") or ("verify_identity" if "ca" in options else "required" if options else "preferred")
-    )
-    mode = mode.lower().replace("-", "_")
-    if mode == "disabled":
-        return {"ssl_disabled": True}
-    if mode == "preferred":
-        return {}
-    if mode not in _SSL_MODES:
-        modes = ", ".join(["disabled", "preferred", *_SSL_MODES])
-        raise ConfigError(f"unknown ssl mode {mode!r}", where=endpoint.where, todo=f"Use one of {modes}.")
-    return {"ssl": _tls_context(options, *_SSL_MODES[mode], where=endpoint.where)}
-
-
-def _unverified() -> tls.SSLContext:
-    """A context that encrypts and trusts any certificate."""
-    context = tls.SSLContext(tls.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = tls.CERT_NONE
-    return context
-
-
-def _tls_context(options: Mapping[str, Any], verify: bool, identity: bool, *, where: str) -> tls.SSLContext:
-    try:
-        context = tls.create_default_context(cafile=options.get("ca")) if verify else _unverified()
-        # certificates that MySQL generates itself lack extensions that the strict check requires
-        context.verify_flags &= ~tls.VERIFY_X509_STRICT
-        context.check_hostname = identity
-        context.verify_mode = tls.CERT_REQUIRED if verify else tls.CERT_NONE
-        if "cert" in options:
-            context.load_cert_chain(options["cert"], options.get("key"), options.get("key_password") or "")
-    except (OSError, ValueError) as error:
-        reason = type(error).__name__ if isinstance(error, tls.SSLError) else str(error)
-        raise SourceTlsError(
-            f"the TLS files cannot be read: {reason}", where=where, todo="Check ca, cert and key of the ssl settings."
-        ) from None
-    return context

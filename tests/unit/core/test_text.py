@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_cdc.core import text
-from airflow_cdc.core.text import shown, trace_excerpt
+from airflow_cdc.core.text import number_in, shown, trace_excerpt
 from airflow_cdc.names import file_part, uri_part
 from tests.odd_names import ODD_TABLES
 
@@ -78,3 +78,21 @@ def test_a_long_text_is_cut_before_it_is_searched_for_secrets(monkeypatch: pytes
     monkeypatch.setattr(text, "mask_text", noted)
     assert len(shown("word " * 100_000)) == 400
     assert len(searched[0]) <= 16 * 400
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("0042", 42),
+        ("9" * 25, 10**25 - 1),
+        ("9" * 26, None),
+        ("9" * 5000, None),
+        ("²", None),
+        ("١", None),
+        ("-1", None),
+        ("", None),
+    ],
+)
+def test_a_number_is_ascii_digits_and_not_too_many(text: str, number: int | None) -> None:
+    assert number_in(text) == number

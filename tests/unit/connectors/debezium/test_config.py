@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings, remakes_publication
-from airflow_cdc.connectors.debezium.routing import KeyMark, _compiled, is_listed
+from airflow_cdc.connectors.debezium.routing import KeyMark, _compiled, full_match, is_listed
 from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, MySqlValues
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
@@ -524,3 +524,15 @@ def test_a_group_of_a_regular_expression_is_no_placeholder() -> None:
         "org.apache.kafka.connect.transforms.RegexRouter", regex=r"(?<a>shop1)\.(.*)", replacement="${a}_x"
     )
     assert with_config(router).topic_of("shop.orders") == "shop1_x"
+
+
+@pytest.mark.parametrize("pattern", ["shop.[a-z&&[^q]]+", "shop.[ab[cd]]", "shop\\\\[a[b]]", "[^a[b]]", "[]a[b]"])
+def test_sets_that_java_reads_in_another_way_are_refused(pattern: str) -> None:
+    """A class within a class is a union in Java, && an intersection; Python reads both as characters."""
+    with pytest.raises(ConfigError, match="means something else in Java"):
+        full_match(pattern, "shop.a")
+
+
+@pytest.mark.parametrize("pattern", ["shop\\.[a-z&]+", "shop[.](a|b)", "shop.\\[?a", "[\\[.a-z]+", "shop.[a]|[b]"])
+def test_brackets_that_both_read_alike_are_read(pattern: str) -> None:
+    assert full_match(pattern, "shop.a")
