@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
 
-from airflow_cdc.answers import TooMuchError, ask, parsed
+from airflow_cdc.answers import TooMuchError, ask, explained, parsed
 from airflow_cdc.core.endpoint import Address, CallLimits
 from airflow_cdc.core.errors import ConfigError, TransportError
 from airflow_cdc.core.tls import TlsSettings
@@ -89,6 +89,7 @@ class RegistryEndpoint:
         return f"{self.url}/schemas/ids/{schema.number}"
 
 
+@explained(TransportError, "a schema registry")
 class SchemaRegistry:
     """One registry. It remembers what it was told, for good; `close()` gives back its sockets."""
 

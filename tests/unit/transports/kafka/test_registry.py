@@ -45,6 +45,7 @@ def test_a_schema_is_asked_once_and_an_unknown_one_again(server: Scripted) -> No
         (Answer(401, {"error_code": 401, "message": "no cdc:secret9"}), "refused the login", "login and password"),
         (Answer(403, b"<html>", content_type="text/html"), "refused the login", "login and password"),
         (Answer(404, b"<html>", content_type="text/html"), "no schema registry's", "check the URL"),
+        (Answer(404, {"error_code": []}), "is not one of a schema registry's", "check the address"),
         (Answer(404, {"error_code": 404001, "message": "cdc:secret9"}), "no schema registry's", "check the URL"),
         (Answer(200, b"<html>login</html>", content_type="text/html"), "no schema registry's", "check the URL"),
         (Answer(503, {"message": "cdc:secret9"}), "HTTP 503", "Check the registry's address"),
