@@ -38,7 +38,16 @@ _PLAIN: Final = {
 }
 # how the name of Connect's Decimal ends, by which its bytes are told from others
 _DECIMAL: Final = ".connect.data.Decimal"
-_MALFORMED: Final = (EOFError, ValueError, LookupError, TypeError, OverflowError, struct.error, AttributeError)
+_MALFORMED: Final = (
+    EOFError,
+    ValueError,
+    LookupError,
+    TypeError,
+    OverflowError,
+    struct.error,
+    AttributeError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,7 @@ def _compiled(text: str, shape: Shape, names: Callable[[str], str]) -> tuple[Jso
         raw = json.loads(text)
         schema = fastavro.parse_schema(_without_logical(raw), named_schemas=named)
         return schema, _Reading(named, names).take(schema, shape)
-    except (*_MALFORMED, RecursionError, fastavro.schema.SchemaParseException) as error:
+    except (*_MALFORMED, fastavro.schema.SchemaParseException) as error:
         raise Unreadable(f"its schema is no Avro schema: {type(error).__name__}") from None
 
 

@@ -55,7 +55,7 @@ class Json:
             _checked(text)
             try:
                 return fast(text)
-            except (ValueError, OverflowError):  # msgspec's errors are ValueErrors
+            except (ValueError, OverflowError, RecursionError):  # msgspec's errors are ValueErrors, but for the depth
                 return slow(text, headers)
 
         return read

@@ -116,6 +116,8 @@ def test_json_types_are_types_and_no_digit_is_lost(wired: Wire, text: str, value
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        (b'{"x":1,"z":' + b"[" * 20_000, "is not JSON"),
+        (b'{"x":1,"z":' + b"[" * 20_000 + b"]" * 20_000 + b"}", "is not JSON"),
         (b'{"x":1', "is not JSON"),
         (b"", "is not JSON"),
         (b"[1]", "is not JSON"),
