@@ -16,7 +16,6 @@ from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.table_id import is_rebuilt
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.decisions.apply.applied import Applied
@@ -25,6 +24,7 @@ from airflow_cdc.decisions.compare.leaves import LEAF_ROWS
 from airflow_cdc.decisions.compare.nightly import WHOLE_NIGHT, Checked, NightPlan, Seen, first_check, plan_night
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.repair import Deletions, RepairPlan, needs_approval
+from airflow_cdc.decisions.table_id import is_rebuilt
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.close import report_folder

@@ -25,7 +25,7 @@ from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, Positio
 from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.table_id import is_rebuilt
+from airflow_cdc.decisions.table_id import is_rebuilt
 from airflow_cdc.events.record import RawRecord
 from airflow_cdc.kinds import read_position
 from airflow_cdc.sources.mariadb import gtid as mariadb

@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from airflow_cdc.core.table_id import is_rebuilt
+from airflow_cdc.decisions.table_id import is_rebuilt
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mysql.client import BinlogSource, MySqlEndpoint, MySqlSource
 from stack.mysql import MySqlServer

@@ -16,11 +16,11 @@ from airflow_cdc.core.errors import SinkError, TransportError, UnknownStateError
 from airflow_cdc.core.position import ReadPosition, Watermark
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.table_id import is_rebuilt
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply.applied import APPLIED, Applied, LastChange
 from airflow_cdc.decisions.apply.ddl import Ddl, JudgeDdl
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, refused
+from airflow_cdc.decisions.table_id import is_rebuilt
 
 FINGERPRINT = "cdc.fingerprint"
 # The exact position of the read view of a table without a key (INV 19), in the commit that completed its read.

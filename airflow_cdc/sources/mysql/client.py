@@ -24,9 +24,9 @@ from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.table_id import table_id
 from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.decisions.table_id import table_id
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks

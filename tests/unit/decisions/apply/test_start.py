@@ -18,7 +18,6 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.table_id import table_id
 from airflow_cdc.core.topics import Compaction, TopicOffsets, TopicState
 from airflow_cdc.decisions.apply import start as apply_start
 from airflow_cdc.decisions.apply.applied import APPLIED, Applied, Highest, LastChange
@@ -36,6 +35,7 @@ from airflow_cdc.decisions.apply.start import (
     plan_ddl,
     plan_start,
 )
+from airflow_cdc.decisions.table_id import table_id
 from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.position import read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl

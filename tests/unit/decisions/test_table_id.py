@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.table_id import is_rebuilt, table_id
+from airflow_cdc.decisions.table_id import is_rebuilt, table_id
 
 
 @pytest.mark.parametrize(
