@@ -28,6 +28,6 @@ def issued(answer: Any) -> Issued:
         return Issued("", 0.0)
     try:
         seconds = float(answer.get("expires_in") or KEPT_S)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         seconds = KEPT_S
     return Issued(str(answer.get("access_token") or ""), max(0.0, seconds - EARLY_S))

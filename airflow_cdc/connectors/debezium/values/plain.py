@@ -111,7 +111,12 @@ def _present(value: Any) -> Any:
 
 
 def _parsed(text: bytes | None) -> dict[str, Any]:
-    value = None if text is None else json.loads(text.decode(), parse_constant=_no_constant, object_pairs_hook=_once)
+    try:
+        value = (
+            None if text is None else json.loads(text.decode(), parse_constant=_no_constant, object_pairs_hook=_once)
+        )
+    except RecursionError:
+        raise NotPlainError from None
     if type(value) is not dict:
         raise NotPlainError
     return value
