@@ -189,7 +189,10 @@ class Subject:
         return status["connector"]["state"], [task["state"] for task in status["tasks"]], (traces or [""])[0]
 
     def wait_running(self) -> None:
-        self.wait(lambda: self.states()[:2] == ("RUNNING", ["RUNNING"]), "the connector runs")
+        try:
+            self.wait(lambda: self.states()[:2] == ("RUNNING", ["RUNNING"]), "the connector runs")
+        except StackError as error:
+            raise StackError(f"{error}; it is {self.states()}") from None
 
     def wait_failed(self) -> None:
         self.wait(lambda: "FAILED" in self.states()[1], "the connector's task fails")

@@ -59,7 +59,8 @@ FORMS: dict[str, dict[str, str]] = {
 }
 
 
-@pytest.fixture(params=FORMS, ids=list(FORMS))
+# the other tests of this folder have connectors with the worker's converters
+@pytest.fixture(params=[pytest.param("as_the_worker_has_it", marks=pytest.mark.slow), "plain_and_routed"])
 def followed(
     request: pytest.FixtureRequest, rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path
 ) -> Iterator[Followed]:

@@ -134,6 +134,7 @@ def test_a_key_that_equal_digests_prove_is_not_counted_again_and_the_page_says_s
     assert any("equal digests of every row prove it" in page for page in pages)
 
 
+@pytest.mark.slow
 def test_many_tables_share_a_suite_and_each_has_its_own_failures(frame: DataFrame, tmp_path: Path) -> None:
     """More tables than one suite holds; the sound ones, and one without a key, pass beside them."""
     keyless = replace(EXPECTED, key=(), not_null=(), rows=100)

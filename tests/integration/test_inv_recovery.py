@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import SchemaError, StaleHeadError
 from airflow_cdc.core.recovery import Decision
+from airflow_cdc.core.topics import NewestRecord
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run
@@ -39,12 +40,19 @@ def take_out(monkeypatch: pytest.MonkeyPatch) -> TakeOut:
     return gone
 
 
+class NothingSent:
+    """A transport whose topics have no record yet."""
+
+    def newest(self, _: Iterable[str]) -> dict[str, NewestRecord]:
+        return {}
+
+
 @pytest.fixture
 def run(rig: Rig, tmp_path: Path) -> Run:
     """An open recovery of `items`, W taken."""
     rig.run(ITEMS, "INSERT INTO items VALUES (1, 'one'), (2, 'two'), (3, 'three')")
     rig.stage(rig.table("items"), "to_make_the_target")
-    made = rig.recovery_run(["items"], tmp_path, Connector(rig.schema))
+    made = rig.recovery_run(["items"], tmp_path, Connector(rig.schema), NothingSent())
     made.clients.control.acquire(made.run_id, 600)
     made.clients.control.open_recovery(made.run_id, tables=list(made.pipeline.source.tables))
     made.clients.control.patch_recovery(

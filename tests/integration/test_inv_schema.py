@@ -180,7 +180,9 @@ def last_image(followed: Followed, table: str, number: int) -> dict[str, Any]:
     return dict([body["after"] for body in bodies if (body["after"] or {}).get("id") == number][-1])
 
 
-@pytest.mark.parametrize("ruled", [True, False], ids=["with_the_rule", "without_it"])
+@pytest.mark.parametrize(
+    "ruled", [pytest.param(True, id="with_the_rule"), pytest.param(False, marks=pytest.mark.slow, id="without_it")]
+)
 def test_inv_12_an_enum_label_added_in_front_while_the_connector_was_stopped(
     ruled: bool, followed: Followed, take_out: TakeOut
 ) -> None:
@@ -223,7 +225,9 @@ def streamed_ddl(run: Run) -> list[Ddl]:
     return read_statements(run.clients.transport.records(topic, ranges), topic)
 
 
-@pytest.mark.parametrize("ruled", [True, False], ids=["with_the_rule", "without_it"])
+@pytest.mark.parametrize(
+    "ruled", [pytest.param(True, id="with_the_rule"), pytest.param(False, marks=pytest.mark.slow, id="without_it")]
+)
 def test_inv_11_a_definition_that_changed_between_w_and_the_offset_write(
     ruled: bool, followed: Followed, take_out: TakeOut
 ) -> None:

@@ -93,6 +93,7 @@ def test_any_name_is_compared(scene: Callable[..., Scene]) -> None:
     assert counts(outcome) == (0, 0, len(OTHERS), 0)
 
 
+@pytest.mark.slow
 def test_any_name_is_compared_without_a_key(scene: Callable[..., Scene]) -> None:
     made = scene("odd", create_sql("odd", keyed=False), fill_sql("odd", len(OTHERS) + 5))
     assert made.verdict()[0] is Verdict.MATCH
@@ -133,6 +134,7 @@ def test_any_name_is_read_by_its_differences(scene: Callable[..., Scene], rig: R
     assert made.verdict()[0] is Verdict.MATCH
 
 
+@pytest.mark.slow
 def test_any_name_has_its_expectations(scene: Callable[..., Scene], tmp_path: Path) -> None:
     """The suite passes, and fails for a value that is not allowed."""
     made = scene("odd", create_sql("odd"), fill_sql("odd"))

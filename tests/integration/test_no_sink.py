@@ -174,6 +174,7 @@ def test_it_is_diagnosed_forecast_and_watched(shop: Shop) -> None:
     assert (again["code"], again["plan"]["refused"]) == ("GTID_PURGED", True)
 
 
+@pytest.mark.slow
 def test_its_position_is_held_and_moved(shop: Shop) -> None:
     name = shop.name
     source = MySqlSource(MySqlEndpoint(shop.mysql.host, shop.mysql.port, shop.mysql.cdc.user, shop.mysql.cdc.password))
@@ -217,7 +218,13 @@ def test_its_position_is_held_and_moved(shop: Shop) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("recover",), ("recover", "--strategy", "diff_repair"), ("verify",), ("repair",), ("dead-letters", "list")],
+    [
+        ("recover",),
+        *(
+            pytest.param(words, marks=pytest.mark.slow)
+            for words in (("recover", "--strategy", "diff_repair"), ("verify",), ("repair",), ("dead-letters", "list"))
+        ),
+    ],
     ids=" ".join,
 )
 def test_what_needs_a_sink_is_refused_in_one_line(shop: Shop, words: tuple[str, ...]) -> None:

@@ -140,6 +140,7 @@ def test_a_busy_source_holds_a_snapshot_back_and_no_table_is_locked_meanwhile(
     assert facts["rows"] == 3
 
 
+@pytest.mark.slow
 def test_a_source_that_stays_busy_ends_the_snapshot_which_then_goes_on_where_it_was(
     followed: Followed, lines: list[str]
 ) -> None:
@@ -165,7 +166,7 @@ def reads(followed: Followed) -> Iterator[list[int]]:
     figures += [max(accumulate((change for _, change in changes), initial=0)), len(spans)]
 
 
-@pytest.mark.parametrize("most", [1, 0])
+@pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.slow), 0])
 def test_no_more_connections_read_than_are_allowed(followed: Followed, most: int) -> None:
     """0 is the counter-test: without a limit more are seen."""
     run = limited(followed, ThrottlePolicy(connections=most))

@@ -45,7 +45,7 @@ RANGES = "on several connections"
 WAYS = ["at once", "in parts", RANGES]
 
 
-@pytest.fixture(params=[*WAYS[:2], pytest.param(RANGES, marks=pytest.mark.slow)])
+@pytest.fixture(params=[WAYS[0], *(pytest.param(way, marks=pytest.mark.slow) for way in WAYS[1:])])
 def in_parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
     """`in_parts(n)`: what comes while a table is compared is judged at once, or spilled and judged in parts of n events.
 

@@ -18,7 +18,7 @@ from tests.integration.rig import Rig
 from tests.integration.verify_support import NUMBERS, Scene, counts, make_scene
 
 
-@pytest.fixture(params=["by Spark", "in memory"])
+@pytest.fixture(params=[pytest.param("by Spark", marks=pytest.mark.slow), "in memory"])
 def scene(rig: Rig, request: pytest.FixtureRequest) -> Callable[..., Scene]:
     """`scene(name, *ddl)`: the table made, filled and read into a stage; few rows and events are read in either way."""
     return partial(make_scene, rig, in_memory=request.param == "in memory")

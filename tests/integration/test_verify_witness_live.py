@@ -79,7 +79,9 @@ def misconverted(column: Any, modes: Any) -> Any:
     return (lambda value: convert(value).replace("é", "Å")) if column.name == "v" else convert
 
 
-@pytest.mark.parametrize("by_spark", [True, False], ids=["by Spark", "in memory"])
+@pytest.mark.parametrize(
+    "by_spark", [pytest.param(True, marks=pytest.mark.slow, id="by Spark"), pytest.param(False, id="in memory")]
+)
 def test_inv_28_a_decoder_that_is_always_wrong_is_found_in_rows_that_never_rest(
     followed: Followed, monkeypatch: pytest.MonkeyPatch, by_spark: bool
 ) -> None:
