@@ -166,9 +166,9 @@ def reads(followed: Followed) -> Iterator[list[int]]:
     figures += [max(accumulate((change for _, change in changes), initial=0)), len(spans)]
 
 
-@pytest.mark.parametrize("most", [pytest.param(1, marks=pytest.mark.slow), 0])
+@pytest.mark.parametrize("most", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_no_more_connections_read_than_are_allowed(followed: Followed, most: int) -> None:
-    """0 is the counter-test: without a limit more are seen."""
+    """0 is the counter-test: without a limit more are seen, where the machine is quick enough for two at a time."""
     run = limited(followed, ThrottlePolicy(connections=most))
     with reads(followed) as snapshot:
         assert recover(run, followed.rig.spark, {"chunk_rows": CHUNK_ROWS})["rows"] == len(KEYED) * ROWS + 2
