@@ -22,8 +22,7 @@ _HOLD_S = "2"
 def others(subject: Any, helper: Helper) -> Iterator[Answer]:
     """What a watch tells, once; what a forecast, a hold and a move of the offset answer; and the connector at its new place."""
     yield from _watched(subject, helper)
-    forecast = helper.ask(json.dumps(["forecast", subject.name]))
-    yield _answer("forecast", forecast, _of(forecast, "pipeline") == subject.name)
+    yield _forecast(subject, helper)
     yield from _moved(subject, helper)
     yield _held(subject, helper)
 
@@ -34,10 +33,20 @@ def _watched(subject: AnySubject, helper: Helper) -> Iterator[Answer]:
     yield Answer("watch", [alert["status"] for alert in alerts] == ["firing"], shorten(json.dumps(alerts), 200))
 
 
+def _forecast(subject: Any, helper: Helper) -> Answer:
+    """A slot that is lost keeps no log that could be removed: the command says so."""
+    said = helper.ask(json.dumps(["forecast", subject.name]))
+    if isinstance(subject, PostgresWithoutSink):
+        return _answer("forecast", said, "keeps no log on the server" in said["error"])
+    return _answer("forecast", said, _of(said, "pipeline") == subject.name)
+
+
 def _moved(subject: AnySubject, helper: Helper) -> Iterator[Answer]:
     value = json.dumps(subject.at_the_end())
     moved = helper.ask(json.dumps(["offset", "set", subject.name, value, "--yes"]))
     yield _answer("move", moved, moved["status"] == 0 and subject.offset() == json.loads(value))
+    if isinstance(subject, WithoutSink) and subject.form.worker == OLD:
+        return  # Debezium 1.9 for MySQL starts once on a worker of Kafka 4: NoSuchMethodError, KafkaConsumer.poll(long)
     subject.resume()
     subject.wait_running()
     subject.write(40)

@@ -196,7 +196,7 @@ class PostgresWithoutSink(PostgresSubject):
         """A new slot, and the offset with which a connector continues at its place."""
         self.drop_slot()
         self.sql(f"SELECT pg_create_logical_replication_slot('{self.name}', 'pgoutput')")
-        value: dict[str, Any] = PostgresCodec().at(self.source.position().position, None)
+        value: dict[str, Any] = PostgresCodec().at(self.source.position().position, 1)
         return value
 
 

@@ -132,6 +132,15 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     ),
     KnownText(
         "CONNECTOR_FAILED",
+        157,
+        r"NoSuchMethodError.{0,200}KafkaConsumer\.poll\(long\)",
+        "this Debezium is too old for a worker of Kafka 4, which no longer has a call that it makes at each restart: run it on"
+        " Kafka Connect 3.9 or older, or install a newer Debezium",
+        says="java.lang.NoSuchMethodError: 'org.apache.kafka.clients.consumer.ConsumerRecords"
+        " org.apache.kafka.clients.consumer.KafkaConsumer.poll(long)'",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
         160,
         r"configuration is invalid|ConfigException|ClassNotFoundException|NoClassDefFoundError|NoSuchMethodError|"
         r"invalid value .{0,80} for configuration|Failed to find any class that implements Connector|"

@@ -177,9 +177,13 @@ class PostgresCodec:
         """See `validate`."""
         return validate(raw)
 
-    def at(self, position: Position, written: int | None) -> dict[str, Any]:  # noqa: ARG002 - says nothing of the start
-        """The value that makes the connector start exactly after the position, with its own check of the slot left on."""
-        return value_at(postgres_position(position).lsn)
+    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+        """The value that makes the connector start exactly after the position, with its own check of the slot left on.
+
+        Debezium 1.9 ends with a NullPointerException (PostgresOffsetContext$Loader.load) if the value has no time.
+        """
+        time = {} if written is None else {"ts_usec": written * 1_000_000}
+        return {**value_at(postgres_position(position).lsn), **time}
 
     def moved(self, before: JsonObject | None, after: JsonObject) -> str:
         """See `moved`."""

@@ -110,7 +110,8 @@ def test_whether_it_has_read_a_watermark(value: dict[str, Any], answer: bool | N
 
 def test_the_codec() -> None:
     codec = PostgresCodec()
-    assert codec.at(W.position, 1) == value_at(Lsn(100))
+    assert codec.at(W.position, None) == value_at(Lsn(100))
+    assert codec.at(W.position, 7) == {**value_at(Lsn(100)), "ts_usec": 7_000_000}  # Debezium 1.9 asks for it
     assert codec.faults(codec.at(W.position, None)) == ()
     read = codec.read(STREAMING, {"server": "shop"})
     assert (read.place, read.written, read.fault) == ("0/17889D0", 1795424148, "")
