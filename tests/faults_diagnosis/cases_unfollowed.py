@@ -33,12 +33,10 @@ def _watched(subject: AnySubject, helper: Helper) -> Iterator[Answer]:
     yield Answer("watch", [alert["status"] for alert in alerts] == ["firing"], shorten(json.dumps(alerts), 200))
 
 
-def _forecast(subject: Any, helper: Helper) -> Answer:
-    """A slot that is lost keeps no log that could be removed: the command says so."""
+def _forecast(subject: AnySubject, helper: Helper) -> Answer:
+    """Nothing that is lost already will be lost: the command says so, and which one knows more."""
     said = helper.ask(json.dumps(["forecast", subject.name]))
-    if isinstance(subject, PostgresWithoutSink):
-        return _answer("forecast", said, "keeps no log on the server" in said["error"])
-    return _answer("forecast", said, _of(said, "pipeline") == subject.name)
+    return _answer("forecast", said, "Ask `diagnose` why" in said["error"])
 
 
 def _moved(subject: AnySubject, helper: Helper) -> Iterator[Answer]:
@@ -53,6 +51,8 @@ def _moved(subject: AnySubject, helper: Helper) -> Iterator[Answer]:
     subject.catch_up()
     after = helper.ask(subject.name)
     yield _answer("after the move", after, _of(after, "code") == "HEALTHY")
+    forecast = helper.ask(json.dumps(["forecast", subject.name]))
+    yield _answer("forecast after the move", forecast, _of(forecast, "pipeline") == subject.name)
 
 
 def _held(subject: Any, helper: Helper) -> Answer:
