@@ -1,0 +1,387 @@
+"""How PostgreSQL's values are carried in Debezium's events: for each type the Connect value that a connector writes, and what it means.
+
+A type without a row in the table is refused by name: Debezium silently omits some from its events, and prints others
+differently from the server. A long value that an UPDATE did not change is not in the log: the event has a placeholder
+for it, which is never mistaken for a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal as Number
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from airflow_cdc.connectors.debezium.names import is_true
+from airflow_cdc.core.dead_letter import MISREAD
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
+from airflow_cdc.decisions.compare.json_text import json_canonical
+from airflow_cdc.events.value import WRONG, Shape, Value, Wire
+from airflow_cdc.events.wire.decimals import WIDE
+from airflow_cdc.sources.postgres.types import words_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.core.types import LogicalType
+
+# What a wiring is asked for, and what makes the logical value of it
+Carried: TypeAlias = tuple[Shape, Callable[[Any], Any]]
+
+_DECIMAL_DIGITS = 38  # the sink's decimals have no more: above it a numeric is text
+_FIRST_MICROS, _LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
+_FIRST_DAY, _LAST_DAY = -719162, 2932896
+_EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+_DECIMAL: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
+_PLAIN: Final = re.compile(r"-?(\d+(\.\d+)?|Infinity)", re.ASCII)
+_SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+_STRING, _INT, _BOOLEAN, _BYTES = Shape(Wire.STRING), Shape(Wire.INT), Shape(Wire.BOOLEAN), Shape(Wire.BYTES)
+PLACEHOLDER: Final = "__debezium_unavailable_value"
+_METADATA: Final = "provide.transaction.metadata"
+
+_SETTINGS: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "decimal": ("decimal.handling.mode", ("precise", "string"), "precise"),
+    "time": ("time.precision.mode", ("adaptive", "adaptive_time_microseconds", "microseconds"), "adaptive"),
+    "binary": ("binary.handling.mode", ("bytes", "base64", "base64-url-safe", "hex"), "bytes"),
+    "interval": ("interval.handling.mode", ("numeric", "string"), "numeric"),
+    "hstore": ("hstore.handling.mode", ("json", "map"), "json"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresValues:
+    """See value.Values. The modes are those of the connector's configuration; the defaults are Debezium's.
+
+    Attributes:
+        placeholder: the text in place of a long value that did not change.
+        numbered: whether events are numbered within their transaction. Only these numbers distinguish the rows of one
+            log entry, as COPY writes them.
+    """
+
+    decimal: str = "precise"
+    time: str = "adaptive"
+    binary: str = "bytes"
+    interval: str = "numeric"
+    hstore: str = "json"
+    placeholder: str = PLACEHOLDER
+    numbered: bool = False
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> PostgresValues:
+        """Read from a connector's configuration; SchemaError names a mode that cannot be decoded."""
+        modes = {
+            name: config.get(setting, default).strip().lower() for name, (setting, _, default) in _SETTINGS.items()
+        }
+        for name, (setting, known, _) in _SETTINGS.items():
+            if modes[name] not in known:
+                why = ": it rounds numbers to some 16 digits" if modes[name] == "double" else ""
+                raise SchemaError(
+                    f"{setting}={modes[name]} cannot be decoded{why}", todo=f"Use one of {', '.join(known)}."
+                )
+        placeholder = config.get("unavailable.value.placeholder", PLACEHOLDER)
+        return cls(**modes, placeholder=placeholder, numbered=is_true(config.get(_METADATA, "")))
+
+    @property
+    def way_out(self) -> str:
+        """See value.Values."""
+        return (
+            "Let each change carry the long values of its row (ALTER TABLE … REPLICA IDENTITY FULL) and recover the table,"
+            " or exclude the column on the connector."
+        )
+
+    def check_table(self, table: Table) -> None:
+        """See value.Values. A table without a key needs numbered changes: else repeats cannot be recognised."""
+        for column in table.mirrored:
+            self.value(column)
+        if table.keyless and not self.numbered:
+            raise SchemaError(
+                "the table has no key, and its events are not numbered: rows that COPY writes at one place of the log"
+                " could not be distinguished from repeats",
+                where=f"table {table.full_name}",
+                todo=f"Set {_METADATA}=true on the connector, or give the table a primary key.",
+            )
+
+    def value(self, column: Column) -> Value:
+        """See value.Values. The row of a doubted value is read again, as of every value that the event may show otherwise."""
+        words, kind = words_of(column.native), column.value_type
+        if isinstance(kind, Array):
+            shape, read = self._array(column, kind.of)
+        else:
+            name = "enum" if words["type_kind"] == "e" else str(words["type"])
+            shape, read = self._carried(_Field(column, name, kind))
+        long = f"a long value that did not change is left out, and {MISREAD}"
+        return Value(shape, read, doubt="" if str(words["type"]) in _SHORT else long)
+
+    def _carried(self, field: _Field) -> Carried:
+        row = _EVENTS.get(field.type)
+        if row is None or isinstance(field.kind, Unsupported):
+            raise _refused(field.column, "Debezium's events do not carry it as the server writes it")
+        return row(self, field)
+
+    def _array(self, column: Column, of: LogicalType) -> Carried:
+        words = words_of(column.native)
+        name = "enum" if words.get("element_kind") == "e" else str(words["element"])
+        if name not in _ELEMENTS:
+            raise _refused(column, "Debezium's events do not carry such arrays as the server writes them")
+        shape, read = self._carried(_Field(column, name, of))
+        return Shape(Wire.ARRAY, of=shape), partial(_elements, read=read, absent=list(self.placeholder.encode()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What is carried: a column, or an array's element, with the name of its type and its logical type."""
+
+    column: Column
+    type: str
+    kind: LogicalType
+
+
+def _refused(column: Column, why: str, todo: str = "Exclude the column on the connector.") -> SchemaError:
+    return SchemaError(f"{column.native.type}: {why}", where=f"column {column.name}", todo=todo)
+
+
+def _mode_refused(field: _Field, setting: str, value: str, instead: str) -> SchemaError:
+    why = f"{setting}={value} cannot carry it exactly"
+    return _refused(field.column, why, f"Set {setting}={instead} on the connector.")
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _within(value: int, low: int, high: int) -> int:
+    if not low <= value <= high:
+        raise ValueError(value)
+    return value
+
+
+def _elements(values: list[Any], read: Callable[[Any], Any], absent: list[int]) -> list[Any]:
+    """All or nothing. Many dimensions arrive as one of only NULLs; `absent` is the placeholder in an array of numbers."""
+    if values == absent or (values and all(one is None for one in values)) or any(one is WRONG for one in values):
+        raise ValueError(values)
+    return [None if one is None else read(one) for one in values]
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _integer(_modes: PostgresValues, f: _Field) -> Carried:
+    most = 2 ** (63 if f.type in {"int8", "oid"} else 31)
+    return _INT, partial(_within, low=-most, high=most - 1)
+
+
+def _boolean(_modes: PostgresValues, _f: _Field) -> Carried:
+    return _BOOLEAN, _as_it_is
+
+
+def _numeric(modes: PostgresValues, f: _Field) -> Carried:
+    if isinstance(f.kind, Text):  # each value has a scale of its own
+        if modes.decimal != "string":
+            raise _mode_refused(f, "decimal.handling.mode", modes.decimal, "string")
+        return _STRING, _digits
+    assert isinstance(f.kind, Decimal)  # noqa: S101 - the other logical type of a numeric
+    precision, scale = f.kind.precision, f.kind.scale
+    most = 10 ** (precision - scale) if precision <= _DECIMAL_DIGITS else None
+    fit = partial(_fitted, unit=Number(1).scaleb(-scale), most=most)
+    if modes.decimal == "string":
+        return _STRING, partial(_written, fit=fit)
+    return Shape(Wire.DECIMAL, scale=_sent_scale(f)), fit
+
+
+def _sent_scale(f: _Field) -> int:
+    """The scale in events. A negative one is sent as its 11 bits: numeric(3,-2) has 2046."""
+    assert isinstance(f.kind, Decimal)  # noqa: S101 - see _numeric
+    modifier = int(words_of(f.column.native).get("modifier", -1))
+    return (modifier - 4) & 0x7FF if f.type == "numeric" and modifier >= 4 else f.kind.scale
+
+
+def _digits(text: str) -> str:
+    if (special := _SPECIAL.get(text.upper())) is not None:
+        return special
+    if _PLAIN.fullmatch(text) is None:  # an exponent is not how the server writes a number
+        raise ValueError(text)
+    return text
+
+
+def _written(text: str, fit: Callable[[Number], Any]) -> Any:
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError(text)
+    return fit(Number(text))
+
+
+def _fitted(number: Number, unit: Number, most: int | None) -> Number | str:
+    """A number below `most` in whole units; None: as text with all decimals, as it may have more digits than a sink's decimal."""
+    fitted = number.quantize(unit, context=WIDE)
+    if fitted != number or (most is not None and fitted.copy_abs() >= most):
+        raise ValueError(number)
+    fitted = fitted.copy_abs() if fitted.is_zero() else fitted
+    return fitted if most is not None else f"{fitted:f}"
+
+
+def _float4(_modes: PostgresValues, _f: _Field) -> Carried:
+    return Shape(Wire.FLOAT32), _as_it_is
+
+
+def _float8(_modes: PostgresValues, _f: _Field) -> Carried:
+    return Shape(Wire.FLOAT64), _as_it_is
+
+
+def _bits(_modes: PostgresValues, f: _Field) -> Carried:
+    """bit(1) is true or false; a longer one arrives as bytes, the last bits first, without zeros at the end."""
+    if not isinstance(f.kind, Bits):
+        raise _refused(f.column, "bits in such numbers arrive without their length")
+    size = f.kind.size
+    return (_BOOLEAN, int) if size == 1 else (_BYTES, partial(_of_bits, size=size))
+
+
+def _of_bits(raw: bytes, size: int) -> int | Number:
+    number = int.from_bytes(raw, "little")
+    if len(raw) > (size + 7) // 8 or number >= 2**size:
+        raise ValueError(raw)
+    return Number(number) if size == 64 else number
+
+
+# --- dates and times -------------------------------------------------------------------------------------------------
+
+
+def _date(_modes: PostgresValues, _f: _Field) -> Carried:
+    return _INT, partial(_within, low=_FIRST_DAY, high=_LAST_DAY)
+
+
+def _micros_each(modes: PostgresValues, f: _Field, *, of_day: bool) -> int:
+    """1000 for milliseconds: depends on the mode, and on the column's declared precision."""
+    digits = int(words_of(f.column.native).get("modifier", -1))
+    adaptive = modes.time == "adaptive" or (modes.time == "adaptive_time_microseconds" and not of_day)
+    return 1000 if adaptive and 0 <= digits <= 3 else 1
+
+
+def _time(modes: PostgresValues, f: _Field) -> Carried:
+    return _INT, partial(_micros, each=_micros_each(modes, f, of_day=True), low=-(2**63), high=2**63 - 1)
+
+
+def _timestamp(modes: PostgresValues, f: _Field) -> Carried:
+    each = _micros_each(modes, f, of_day=False)
+    return _INT, partial(_micros, each=each, low=_FIRST_MICROS, high=_LAST_MICROS)
+
+
+def _micros(number: int, each: int, low: int, high: int) -> int:
+    return _within(number * each, low, high)
+
+
+def _instant(_modes: PostgresValues, _f: _Field) -> Carried:
+    return _STRING, _moment
+
+
+def _moment(text: str) -> int:
+    if _INSTANT.fullmatch(text) is None:
+        raise ValueError(text)
+    return (datetime.fromisoformat(text) - _EPOCH) // _MICRO
+
+
+def _interval(modes: PostgresValues, f: _Field) -> Carried:
+    if modes.interval != "string":
+        raise _mode_refused(f, "interval.handling.mode", modes.interval, "string")
+    return _STRING, _as_it_is
+
+
+# --- text and bytes --------------------------------------------------------------------------------------------------
+
+
+def _present(modes: PostgresValues, _f: _Field) -> Carried:
+    return _STRING, partial(_there, absent=modes.placeholder)
+
+
+def _there(value: Any, absent: Any) -> Any:
+    """The value, if it is not the placeholder."""
+    if value == absent:
+        raise ValueError(value)
+    return value
+
+
+def _padded(modes: PostgresValues, _f: _Field) -> Carried:
+    """char(n) without its padding blanks, which carry no meaning."""
+    return _STRING, partial(_unpadded, absent=modes.placeholder)
+
+
+def _unpadded(text: str, absent: str) -> str:
+    return str(_there(text, absent)).rstrip(" ")
+
+
+def _bytes(modes: PostgresValues, _f: _Field) -> Carried:
+    absent = modes.placeholder.encode()
+    if modes.binary == "bytes":
+        return _BYTES, partial(_there, absent=absent)
+    form = _unhexed if modes.binary == "hex" else _of_base64 if modes.binary == "base64" else _of_url_safe
+    return _STRING, partial(_of_text, form=form, absent=absent)
+
+
+def _of_text(text: str, form: Callable[[bytes], bytes], absent: bytes) -> bytes:
+    written = _there(text.encode(), absent)  # some texts that are no placeholder in base64 are read as bytes
+    return bytes(_there(form(written), absent))
+
+
+def _unhexed(text: bytes) -> bytes:
+    return binascii.unhexlify(text)
+
+
+def _of_base64(text: bytes) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _of_url_safe(text: bytes) -> bytes:
+    return _of_base64(text.translate(bytes.maketrans(b"-_", b"+/")))
+
+
+def _hstore(modes: PostgresValues, f: _Field) -> Carried:
+    if modes.hstore != "json":
+        raise _mode_refused(f, "hstore.handling.mode", modes.hstore, "json")
+    return _STRING, partial(_document, absent=modes.placeholder)
+
+
+def _document(text: str, absent: str) -> str:
+    written = None if absent in text else json_canonical(text)
+    if written is None:
+        raise ValueError(text)
+    return written
+
+
+_Event: TypeAlias = Callable[[PostgresValues, _Field], Carried]
+
+_TABLE: tuple[tuple[tuple[str, ...], _Event], ...] = (
+    (("int2", "int4", "int8", "oid"), _integer),
+    (("bool",), _boolean),
+    (("numeric", "money"), _numeric),
+    (("float4",), _float4),
+    (("float8",), _float8),
+    (("bit",), _bits),
+    (("date",), _date),
+    (("time",), _time),
+    (("timestamp",), _timestamp),
+    (("timestamptz",), _instant),
+    (("interval",), _interval),
+    (("bpchar",), _padded),
+    (("bytea",), _bytes),
+    (("hstore",), _hstore),
+    (
+        ("text", "varchar", "enum", "uuid", "json", "jsonb", "xml", "citext", "ltree", "inet", "cidr", "macaddr",
+         "macaddr8", "int4range", "int8range", "numrange", "tsrange", "daterange"),
+        _present,
+    ),
+)  # fmt: skip
+_EVENTS: dict[str, _Event] = {name: event for names, event in _TABLE for name in names}
+# of a length that the log always holds whole
+_SHORT: Final = frozenset({
+    "int2", "int4", "int8", "oid", "bool", "float4", "float8", "money", "date", "time", "timestamp", "timestamptz", "uuid",
+    "interval", "macaddr", "macaddr8",
+})  # fmt: skip
+# Of other arrays the placeholder is not known, or a value arrives as another: {NaN} in a numeric[] as NULL, infinity in a
+# date[] as a day.
+_ELEMENTS: Final = frozenset({"int4", "int8", "text", "varchar"})
