@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from airflow_cdc.core.table import Table
-from airflow_cdc.events.record import Headers, Opened, Record, Want
+from airflow_cdc.events.record import Headers, Opened, Record, SchemaId, Unreadable, Want
 from airflow_cdc.events.value import Values
 from airflow_cdc.events.wire import Schemas
 
@@ -30,10 +30,17 @@ class Frame(Protocol):
         """Whether records must be read with their headers."""
         ...
 
-    def table_of(self, record: Record) -> str | None:
-        """The table of a record of a shared topic, cheaply; None if only opening it tells: then it is each table's."""
+    def schemas_of(self, record: Record) -> Sequence[SchemaId]:
+        """The ids of the schemas with which a record was written, as far as they can be told; () for a format that has none."""
         ...
 
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:
         """Opens records of the table's topic. SchemaError if the connector cannot carry a column exactly."""
         ...
+
+
+def said(side: str, error: Unreadable) -> str:
+    """Why a key or a value can't be read, as a dead letter says it. Case: the key is not valid UTF-8."""
+    if error.schema_id is not None:
+        return f"the registry does not know the schema of the {side}, {error.schema_id.kind} {error.schema_id.number}"
+    return f"the {side} {error.why}" if error.why.startswith("is ") else f"the {side}: {error.why}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from airflow_cdc.core.ports import TopicRecord
 from airflow_cdc.core.table import Table
@@ -84,15 +84,17 @@ class Opened:
     """A change as its frame reads it: Connect values, which no table of values has looked at.
 
     Attributes:
-        op: one of OPS.
-        key: None: the record has none.
-        before, after: None: the record has none, not all of it, or it was not asked for.
+        op: one of OPS; "" where the record does not say it.
+        key: None: the record has none that counts, as a truncate, or a change of another table.
+        before, after: None: the operation, or the record, has none, not all of it, or it was not asked for.
         at: None: the record has no place in a log, as a tombstone.
         snapshot: SNAPSHOT_BEGINS or SNAPSHOT_GOES_ON for a row of the connector's own snapshot, else "".
         defaulted: whether it was written in a way that replaces NULL with a column's default.
         nth: which change of its record it is, from 0.
         table: "schema.table" of a change that belongs to another table, and then nothing else of it counts; else "".
         ts_ms: when it was committed, where the record says it without a place.
+        bad: why it cannot be applied, whatever its values are; "" if nothing keeps it from that.
+        unknown: names of fields that the table's definition has no column for.
     """
 
     op: str
@@ -105,6 +107,8 @@ class Opened:
     nth: int = 0
     table: str = ""
     ts_ms: int | None = None
+    bad: str = ""
+    unknown: tuple[str, ...] = ()
 
 
 class Unreadable(ValueError):  # noqa: N818 - a record is, no program is wrong
@@ -115,6 +119,7 @@ class Unreadable(ValueError):  # noqa: N818 - a record is, no program is wrong
         doubted: the bytes are well formed, and their meaning is not certain.
         unknown: names of fields that the table's definition has no column for.
         schema_id: the id of a schema that the reader was not given.
+        value: what was read, where nothing but `unknown` is wrong with it.
     """
 
     def __init__(
@@ -124,16 +129,19 @@ class Unreadable(ValueError):  # noqa: N818 - a record is, no program is wrong
         doubted: bool = False,
         unknown: tuple[str, ...] = (),
         schema_id: SchemaId | None = None,
+        value: Any = None,
     ) -> None:
         super().__init__(why)
-        self.why, self.doubted, self.unknown, self.schema_id = why, doubted, unknown, schema_id
+        self.why, self.doubted, self.unknown, self.schema_id, self.value = why, doubted, unknown, schema_id, value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unreadable, (self.why, self.doubted, self.unknown, self.schema_id)
+        return _unreadable, (self.why, self.doubted, self.unknown, self.schema_id, self.value)
 
 
-def _unreadable(why: str, doubted: bool, unknown: tuple[str, ...], schema_id: SchemaId | None) -> Unreadable:
-    return Unreadable(why, doubted=doubted, unknown=unknown, schema_id=schema_id)
+def _unreadable(
+    why: str, doubted: bool, unknown: tuple[str, ...], schema_id: SchemaId | None, value: Any
+) -> Unreadable:
+    return Unreadable(why, doubted=doubted, unknown=unknown, schema_id=schema_id, value=value)
 
 
 class Side(StrEnum):
@@ -153,3 +161,6 @@ class Want(NamedTuple):
     def of(self, table: Table) -> Want:
         """The same, with the old row where a table without a key is changed by it."""
         return Want(Side.ROW, self.after) if table.keyless and self.before is Side.NONE else self
+
+
+WANTED: Final = Want()

@@ -47,6 +47,22 @@ class Wrong(Enum):
 WRONG: Final = Wrong.WRONG
 
 
+class NoValueError(ValueError):
+    """A Connect value that is no value of its column."""
+
+
+def as_is(value: Any) -> Any:
+    """The read of a column whose Connect value is its value."""
+    return value
+
+
+def within(number: int, low: int, high: int) -> int:
+    """The number, if it is one of these. Raises NoValueError."""
+    if not low <= number <= high:
+        raise NoValueError
+    return number
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a wiring is asked to read: a type, and of a struct its fields, in the order in which they are wanted.

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import stack
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.spark_apps.adapters.debezium_mysql import Events as Decoder
+from airflow_cdc.spark_apps.adapters.debezium import Events as Decoder
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.compare import flight
 from airflow_cdc.spark_apps.compare.judge import judge

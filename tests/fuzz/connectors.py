@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from functools import partial
 from typing import Any
 
 from airflow_cdc.connectors.canal.heartbeat import captured
@@ -13,19 +12,18 @@ from airflow_cdc.connectors.canal.packets import flat_texts
 from airflow_cdc.connectors.canal.statements import read_statements as canal_statements
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.converters import read_converter
+from airflow_cdc.connectors.debezium.events.frames import frame_of
 from airflow_cdc.connectors.debezium.forms import form_of_key, form_of_value
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
 from airflow_cdc.connectors.debezium.routing import full_match
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
-from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
-from airflow_cdc.connectors.debezium.values.mysql_plain import converter
-from airflow_cdc.connectors.debezium.values.plain import PlainDecoder, binlog_change
 from airflow_cdc.connectors.debezium_engine.config import edited, parse_config
 from airflow_cdc.connectors.debezium_engine.log import failure_of
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.java_properties import parse, written
 from airflow_cdc.core.errors import ConfigError, SchemaError, TransportError, UnreadableEventsError
-from airflow_cdc.events.record import RawRecord
+from airflow_cdc.events.decoder import Decoder, Plan
+from airflow_cdc.events.record import RawRecord, Side, Want
 from airflow_cdc.sources.mysql.cascades import keys_in
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
 from airflow_cdc.sources.mysql.ddl_text import tokens
@@ -121,23 +119,23 @@ def _from_config(config: dict[str, str]) -> object:
     )
 
 
-def _plain_decoder() -> PlainDecoder:
+def _decoder() -> Decoder:
     routing = ConnectorSettings.from_config(
         {key: CONFIG[key] for key in ("connector.class", "topic.prefix", "decimal.handling.mode")}
     )
-    values = routing.values
-    assert isinstance(values, MySqlValues)
-    way = partial(converter, modes=values.modes)
-    decoder = PlainDecoder.of(TABLE, routing, lambda source: binlog_change(source, lambda gtid: (gtid, 1)), way)
-    assert decoder is not None
-    return decoder
+    frame = frame_of(routing, TABLE.full_name)
+    return Decoder(Plan(TABLE, frame, routing.values, Want(Side.ROW, Side.ROW)))
 
 
-DECODER = _plain_decoder()
+DECODER = _decoder()
 
 
 def _decode(pair: tuple[bytes, bytes]) -> object:
-    return DECODER.decode([RawRecord(0, 1, *pair)], before=True)
+    """Whatever comes is a change, or has the reason why it is none: nothing is raised."""
+    try:
+        return DECODER.batch([RawRecord(0, 1, *pair)]).to_pylist()
+    except ValueError as error:
+        raise AssertionError from error
 
 
 def _history(record: dict[str, Any]) -> object:

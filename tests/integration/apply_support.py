@@ -18,7 +18,7 @@ from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
-from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 from airflow_cdc.spark_apps.adapters.iceberg_fit import fit_stage
 from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters

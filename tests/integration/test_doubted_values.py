@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage
 from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError
 from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.client import Lake
@@ -106,17 +105,6 @@ def test_inv_31_a_garbled_time_in_json_is_a_dead_letter(bench: Bench, garbled: s
     assert bench.rows(target.stage) == [(2, '{"a":["10:00:00","3:0-2","01:30-02:00"]}')]
     (letter,) = dead_letters.unresolved(bench.lake, bench.pipeline)
     assert "column j (no JSON, or a negative TIME" in letter.reason
-
-
-@pytest.mark.parametrize("name", sorted(name for name, c in CHARSETS.items() if c.carriage is Carriage.DOUBTED))
-def test_every_sign_of_a_character_set_is_found(spark: SparkSession, name: str) -> None:
-    """The class of signs means the same to Spark as to the table."""
-    from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
-
-    ends = [int(code, 16) for part in CHARSETS[name].signs.split() for code in part.split("-")]
-    frame = spark.createDataFrame([(f"x{chr(code)}y",) for code in ends] + [("Ab é\n",), ("",), (None,)], "t string")
-    decoded = from_event(column("t", charset=name), DecodeModes(), "t")
-    assert [row[0] for row in frame.selectExpr(decoded).collect()] == [None] * len(ends) + ["Ab é\n", "", None]
 
 
 @pytest.mark.parametrize("default", ["NULL", pytest.param("CURRENT_TIMESTAMP", marks=pytest.mark.slow), "x"])

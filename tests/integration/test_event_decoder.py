@@ -20,7 +20,7 @@ from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.sources.postgres.columns import PgColumn
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 from airflow_cdc.sources.postgres.types import column_of
-from airflow_cdc.spark_apps.adapters import debezium_mariadb, debezium_mysql, debezium_postgres
+from airflow_cdc.spark_apps.adapters import debezium
 from airflow_cdc.spark_apps.adapters.mariadb import MariaDbLog
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.adapters.postgres import PostgresLog
@@ -131,7 +131,7 @@ class TestMySql(EventDecoderContract):
     def events(self) -> EventBench:
         source = in_binlog(lambda at: f"{UUID}:{at}")
         return DebeziumBench(
-            debezium_mysql.Events(MYSQL),
+            debezium.Events(MYSQL),
             MySqlLog(),
             ITEMS,
             source,
@@ -146,7 +146,7 @@ class TestMySqlByFile(EventDecoderContract):
     def events(self) -> EventBench:
         source = in_binlog(lambda _at: None)
         return DebeziumBench(
-            debezium_mysql.Events(MYSQL),
+            debezium.Events(MYSQL),
             MySqlLog(),
             ITEMS,
             source,
@@ -159,7 +159,7 @@ class TestMariaDb(EventDecoderContract):
     def events(self) -> EventBench:
         source = in_binlog(lambda at: f"0-1-{at}")
         return DebeziumBench(
-            debezium_mariadb.Events(settings("mariadb.MariaDbConnector")),
+            debezium.Events(settings("mariadb.MariaDbConnector")),
             MariaDbLog(),
             ITEMS,
             source,
@@ -171,7 +171,7 @@ class TestPostgres(EventDecoderContract):
     @pytest.fixture
     def events(self) -> EventBench:
         return DebeziumBench(
-            debezium_postgres.Events(settings("postgresql.PostgresConnector")),
+            debezium.Events(settings("postgresql.PostgresConnector")),
             PostgresLog(),
             PG_ITEMS,
             in_wal,

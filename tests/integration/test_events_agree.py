@@ -1,8 +1,7 @@
-"""What Debezium writes for every type, decoded by `from_event`, is the row that MySQL holds, hash by hash."""
+"""What Debezium writes for every type, decoded, is the row that MySQL holds, hash by hash."""
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -14,16 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
-from airflow_cdc.connectors.debezium.values.mysql_plain import converter
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.types import Geometry, Json
+from airflow_cdc.core.types import Json
 from airflow_cdc.decisions.compare.json_text import json_canonical
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.schema import read_table_defs
-from airflow_cdc.sources.mysql.types import words_of
-from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.kafka import read_topics
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply import few
@@ -42,7 +38,6 @@ from tests.integration.test_encoding_agrees import NUMBERS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.table import Column
     from stack.connect import ConnectWorker
     from stack.mysql import MySqlServer
 
@@ -130,40 +125,38 @@ class Captured:
             raise AssertionError(failed[0][:2000])
         return True if self.worker.call("GET", f"/connectors/{connector}/offsets")["offsets"] else None
 
-    def images(self, name: str, table: Table, count: int) -> DataFrame:
-        """The `after` of each event as (id text, map of column → raw JSON text)."""
-        topic = f"{self.schema}_{name}.{table.full_name}"
+    def events(self, name: str) -> Events:
+        """The decoder of a connector's events."""
+        connector = f"{self.schema}_{name}"
+        config = {
+            **CONFIG,
+            "topic.prefix": connector,
+            "database.include.list": self.schema,
+            **self.connectors[connector],
+        }
+        return Events(ConnectorSettings.from_config(config))
+
+    def rows(self, name: str, table: Table, count: int) -> DataFrame:
+        """The rows after the events of a table, decoded with Spark."""
+        topic = self.topic(name, table)
         wait_until(
-            lambda: self._records(topic) >= count or None,
-            timeout=120,
-            interval=1,
-            what=f"{count} events in {topic}",
+            lambda: self._records(topic) >= count or None, timeout=120, interval=1, what=f"{count} events in {topic}"
         )
-        return self._read(topic)
+        raw = read_topics(self.spark, KafkaEndpoint(self.kafka), {topic: self._states(topic)})
+        decoded = self.events(name).decode(raw, table, ("after",)).localCheckpoint()
+        assert decoded.where("cdc.bad IS NOT NULL OR cdc.unknown IS NOT NULL").select("cdc").collect() == []
+        return decoded.where("after IS NOT NULL").select("after.*")
+
+    def topic(self, name: str, table: Table) -> str:
+        return f"{self.schema}_{name}.{table.full_name}"
+
+    def _states(self, topic: str) -> Mapping[int, tuple[int, int]]:
+        states = KafkaTransport(KafkaEndpoint(self.kafka)).topic_states([topic])
+        return states[topic].partitions if topic in states else {}
 
     def _records(self, topic: str) -> int:
         """Records of a topic that may not be there yet: Spark would fail on it."""
-        states = KafkaTransport(KafkaEndpoint(self.kafka)).topic_states([topic])
-        return sum(last for state in states.values() for _, last in state.partitions.values())
-
-    def _read(self, topic: str) -> DataFrame:
-        records = (
-            self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.kafka).option("subscribe", topic)
-        )
-        text = "CAST(value AS string)"
-        return records.load().selectExpr(
-            f"from_json(from_json({text}, 'after string').after, 'map<string,string>') AS a"
-        )
-
-
-def decoded(images: DataFrame, table: Table, modes: DecodeModes) -> DataFrame:
-    texts = images.selectExpr(*(f"a[{name_literal(c.name)}] AS t{i}" for i, c in enumerate(table.mirrored)))
-    pairs = enumerate(table.mirrored)
-    return texts.selectExpr(*(f"{from_event(c, modes, f't{i}')} AS {quote_ident(c.name)}" for i, c in pairs))
-
-
-def name_literal(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return sum(last for _, last in self._states(topic).values())
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +188,7 @@ def captured(mysql: MySqlServer, connect_worker: ConnectWorker, kafka: str, spar
 @pytest.mark.parametrize("name", VALUE_MODES)
 def test_events_decode_to_the_row(captured: Captured, name: str) -> None:
     table = captured.table("every")
-    frame = decoded(captured.images(name, table, row_count()), table, DecodeModes.from_config(VALUE_MODES[name]))
+    frame = captured.rows(name, table, row_count())
     frame.createOrReplaceTempView("events")
     ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM events").collect())
     theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(table)} FROM {quote_table(table)}"))
@@ -230,92 +223,27 @@ def test_each_time_mode_decodes_exactly(captured: Captured, mode: str) -> None:
     whole = captured.table("clock")
     columns = tuple(c for c in whole.columns if c.name not in REFUSED.get(mode, ()))
     table = Table(whole.schema, whole.name, columns, whole.key)
-    frame = decoded(captured.images(mode, table, 3), table, DecodeModes(time=mode))
+    frame = captured.rows(mode, table, 3)
     frame.createOrReplaceTempView("clock_events")
     ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM clock_events").collect())
     theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(table)} FROM {quote_table(table)}"))
     assert ours == theirs, differing_columns(captured, table, "clock_events")
 
 
-# Values that are left to Spark's expressions.
-LEFT_TO_SPARK = {"tsn": 1}  # the epoch, which stands for a zero date
-
-
-@pytest.mark.parametrize("name", VALUE_MODES)
-def test_in_memory_every_value_decodes_as_by_spark(captured: Captured, name: str) -> None:
-    """A value is converted to the same value, or left to Spark; `every` has each type at its edges."""
-    table, modes = captured.table("every"), DecodeModes.from_config(VALUE_MODES[name])
-    captured.images(name, table, row_count())  # waits for them
-    by_hand = {c.name for c in table.mirrored if converter(c, modes) is None}
-    binary = {"bn", "vbn", "bl", "lb"} if modes.binary not in {"bytes", "base64"} else set()
-    assert by_hand == binary
-    compare_in_memory(captured, name, table, modes, LEFT_TO_SPARK)
-
-
-@pytest.mark.parametrize("mode", TIME_MODES)
-def test_in_memory_each_time_mode_decodes_as_by_spark(captured: Captured, mode: str) -> None:
-    whole = captured.table("clock")
-    table = replace(whole, columns=tuple(c for c in whole.columns if c.name not in REFUSED.get(mode, ())))
-    captured.images(mode, table, 3)
-    compare_in_memory(captured, mode, table, DecodeModes(time=mode), {})
-
-
-def compare_in_memory(captured: Captured, name: str, table: Table, modes: DecodeModes, left: Mapping[str, int]) -> None:
-    """Each column's values, converted one by one from the same records, against Spark's frame of the rows."""
-    topic = f"{captured.schema}_{name}.{table.full_name}"
-    records = KafkaTransport(KafkaEndpoint(captured.kafka)).records(topic)
-    bodies = [json.loads(record.value) for record in records if record.value]
-    events = [body.get("payload", body)["after"] for body in bodies]
-    table = replace(table, columns=tuple(c for c in table.columns if converter(c, modes) is not None))
-    frame = decoded(captured._read(topic), table, modes).selectExpr(*map(as_arrow_takes_it, table.mirrored)).toArrow()
-    rows = {row["id"]: row for row in frame.to_pylist()}
-    assert len(rows) == len(events)
-    for column in table.mirrored:
-        convert = converter(column, modes)
-        assert convert is not None
-        ids, values, given_up = [], [], 0
-        for event in events:
-            try:
-                value = None if event[column.name] is None else convert(event[column.name])
-            except ValueError:
-                given_up += 1
-                continue
-            ids.append(event["id"])
-            values.append(value)
-        ours = arrow_rows([column], [(value,) for value in values]).column(0).to_pylist()
-        ours = list(map(flat_geometry, ours)) if isinstance(column.type, Geometry) else ours
-        wanted = [rows[one][column.name] for one in ids]
-        assert list(map(repr, ours)) == list(map(repr, wanted)), column
-        assert given_up == left.get(column.name, 0), column
-
-
-def as_arrow_takes_it(column: Column) -> str:
-    """Spark hands no struct to Arrow that may be NULL, and whose fields may not."""
-    name = quote_ident(column.name)
-    return f"concat({name}.srid, ' ', hex({name}.wkb)) AS {name}" if isinstance(column.type, Geometry) else name
-
-
-def flat_geometry(value: Mapping[str, Any] | None) -> str | None:
-    return None if value is None else f"{value['srid']} {value['wkb'].hex().upper()}"
-
-
 def test_whole_records_decode_in_memory_as_by_spark(captured: Captured) -> None:
     """Keys, rows, operations, and the places in the log, by which the stamps are made."""
-    table, connector = captured.table("clock"), f"{captured.schema}_microseconds"
-    captured.images("microseconds", table, 3)
+    table = captured.table("clock")
+    captured.rows("microseconds", table, 3)
     captured.run(
         f"UPDATE {captured.schema}.clock SET id = 30 WHERE id = 1",
         f"DELETE FROM {captured.schema}.clock WHERE id = 2",
         f"UPDATE {captured.schema}.clock SET da = NULL WHERE id = 0",
     )
-    topic = f"{connector}.{table.full_name}"
+    topic = captured.topic("microseconds", table)
     # two deletes with their tombstones, a create, and an update
     wait_until(lambda: captured._records(topic) >= 9 or None, timeout=120, what="all changes in the topic")
-    config = {**CONFIG, "topic.prefix": connector, "database.include.list": captured.schema}
-    config |= {"time.precision.mode": "microseconds"}
-    events = Events(ConnectorSettings.from_config(config))
+    events = captured.events("microseconds")
     decoder = events.plain(table)
-    assert decoder is not None
     records = KafkaTransport(KafkaEndpoint(captured.kafka)).records(topic)
     ours = [(one.offset, one.op, one.key, one.after, one.change, one.defaulted) for one in decoder.decode(records)]
     start = SimpleNamespace(topic=topic, decoded_as=table)
@@ -336,7 +264,6 @@ def test_whole_records_decode_in_memory_as_by_spark(captured: Captured) -> None:
     by_spark = sorted(tail.own_events(rows_of.collect()), key=lambda one: one.offset)
     assert tail.plain_events(table, decoder.decode(records, before=True)) == by_spark
     keyless, without = replace(table, key=()), events.plain(replace(table, key=()))
-    assert without is not None
     rows_of = tail.event_rows(captured.spark, replace(read, table=keyless), spread)
     unkeyed = sorted(tail.own_events(rows_of.collect()), key=lambda one: one.offset)
     assert tail.plain_events(keyless, without.decode(records, before=True)) == unkeyed
@@ -349,29 +276,3 @@ def test_whole_records_decode_in_memory_as_by_spark(captured: Captured) -> None:
     assert keys == [one[2] for one in sorted(theirs, key=lambda one: one[0])]
     rows = arrow_rows(table.mirrored, [one[3] for one in ours if one[3] is not None]).to_pylist()
     assert rows == [one[3] for one in sorted(theirs, key=lambda one: one[0]) if one[3] is not None]
-
-
-WRONG = ["x", "", "1.5x", "[1]", "{}", "=="]
-
-
-def test_text_of_another_kind_is_null_and_never_an_error(captured: Captured) -> None:
-    """In ANSI mode a plain cast would end the job at the first bad record."""
-    table = captured.table("every")
-    free = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "binary", "varbinary",
-            "tinyblob", "blob", "mediumblob", "longblob"}  # fmt: skip
-    columns = [c for c in table.mirrored if words_of(c).data_type not in free]
-    frame = captured.spark.createDataFrame(
-        [(text,) for text in [*WRONG, "9" * 80, "-" + "9" * 80, "AAAAAAAAAAAAAAAAAAAAAA=="]], "t string"
-    )
-    for modes in (DecodeModes(), DecodeModes("string", bigint_unsigned="precise", binary="hex")):
-        rows = frame.selectExpr("t", *(f"{from_event(c, modes, 't')} AS c{i}" for i, c in enumerate(columns))).collect()
-        for i, column in enumerate(columns):
-            decoded_wrong = {row["t"]: row[f"c{i}"] for row in rows if row["t"] in WRONG and row[f"c{i}"] is not None}
-            assert decoded_wrong == {}, column
-    nulls = (
-        frame.limit(1)
-        .selectExpr("CAST(NULL AS string) AS t")
-        .selectExpr(*(f"{from_event(c, DecodeModes(), 't')} AS c{i}" for i, c in enumerate(table.mirrored)))
-        .collect()[0]
-    )
-    assert set(nulls) == {None}

@@ -1,6 +1,6 @@
 """Every character of every character set, as the server reads it and as Debezium's events have it.
 
-What this finds is the table in connectors/debezium/values/mysql_charsets.py. It takes two to seven minutes: six million characters, in rows of 256.
+What this finds is the table in connectors/debezium/events/mysql_charsets.py. It takes two to seven minutes: six million characters, in rows of 256.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage, Charset
+from airflow_cdc.connectors.debezium.events.mysql_charsets import CHARSETS, Carriage, Charset
 from stack.process import wait_until
 from tests.integration.test_events_agree import Captured
 
@@ -158,7 +158,7 @@ def compared(rows: Sequence[Sequence[str]], stored: dict[int, str], arrived: dic
 
 
 def judged(name: str, reads: Sequence[Read]) -> Charset:
-    """The row of connectors/debezium/values/mysql_charsets.py that the characters give."""
+    """The row of connectors/debezium/events/mysql_charsets.py that the characters give."""
     wrong = [read for read in reads if read.server != read.event]
     right = {char for read in reads if read.server == read.event for char in read.event}
     if not wrong:

@@ -23,7 +23,7 @@ from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.row_positions import live_files
 from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, stamp_and_summary, summary_of
-from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.iceberg_keeper import IcebergKeeper
 from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.apply.batch import apply_table

@@ -11,7 +11,7 @@ from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.sources.mysql.events import covered, place_of
 from airflow_cdc.sources.mysql.position import read_position
-from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.apply.changes import is_covered
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA, meta
 from tests.integration.apply_support import ITEMS, UUID, Topic, settings, watermark

@@ -12,7 +12,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
-from airflow_cdc.spark_apps.adapters.debezium_mysql import Events
+from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.compare.judge import judge

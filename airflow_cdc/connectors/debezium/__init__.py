@@ -16,15 +16,15 @@ KIND = ConnectorKind(
     reads={
         "mysql": Reads(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
-            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mysql:Events"),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:Events"),
         ),
         "mariadb": Reads(
             codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__),
-            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_mariadb:Events"),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:Events"),
         ),
         "postgres": Reads(
             codec=Lazy(".offsets.postgres:PostgresCodec", __name__),
-            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium_postgres:Events"),
+            decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:Events"),
         ),
     },
     through=("kafka",),

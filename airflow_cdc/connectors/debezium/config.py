@@ -33,10 +33,10 @@ from airflow_cdc.connectors.debezium.rows import (
     row_refusals,
     without_left_out,
 )
-from airflow_cdc.connectors.debezium.values.carriage import EventValues
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import number_in
+from airflow_cdc.events.value import Values
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
 _POSTGRES_CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
@@ -98,7 +98,7 @@ class ConnectorSettings:
 
     prefix: str
     delimiter: str
-    event_values: EventValues | None
+    event_values: Values | None
     routes: tuple[Route, ...] = ()
     filters: tuple[tuple[str, str], ...] = ()
     column_rules: tuple[tuple[str, str], ...] = ()
@@ -163,7 +163,7 @@ class ConnectorSettings:
         )
 
     @property
-    def values(self) -> EventValues:
+    def values(self) -> Values:
         """How values are written in events. Raises ConfigError or SchemaError where rows can't be taken from them."""
         self.check_rows()
         if self.event_values is None:
@@ -199,6 +199,11 @@ class ConnectorSettings:
     def observed_only(self) -> bool:
         """Whether its offset and topics are read for a diagnosis, and its events are not decoded."""
         return not self.known_kind or KIND.reads[_SOURCES[self.kind]].decoder is None
+
+    @property
+    def source(self) -> str:
+        """The kind of source that it reads; "" for a connector that is not known here."""
+        return _SOURCES.get(self.kind, "")
 
     @property
     def known_kind(self) -> bool:

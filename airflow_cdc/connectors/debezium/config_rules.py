@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms, read_at
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
 from airflow_cdc.connectors.debezium.uncarried import dated_columns, doubted_columns, looks
-from airflow_cdc.connectors.debezium.values.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.written import written
 from airflow_cdc.core.capture import CaptureSettings, ConfigRules, Defaults, Look, Newest, Topics
 from airflow_cdc.core.check import Check

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from airflow_cdc.connectors.debezium.events.mysql import MySqlValues
+from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.names import Named, is_true, split_list, unseen_error
 from airflow_cdc.connectors.debezium.routing import full_match, is_listed, refusal
-from airflow_cdc.connectors.debezium.values.carriage import EventValues
-from airflow_cdc.connectors.debezium.values.mysql import MySqlValues
-from airflow_cdc.connectors.debezium.values.postgres import PostgresValues
 from airflow_cdc.core.errors import CdcError, SchemaError
 from airflow_cdc.core.table import Table
+from airflow_cdc.events.value import Values
 
 _JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 # kind of source → how its values are written in events
-_VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], EventValues]]] = {
+_VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], Values]]] = {
     "mysql": MySqlValues.from_config,
     "mariadb": MySqlValues.from_config,
     "postgres": PostgresValues.from_config,
@@ -87,7 +87,7 @@ def row_refusals(settings: Named) -> Iterator[CdcError]:
     yield from (unseen_error(name, value) for name, value in settings.unseen_here.items())
 
 
-def read_values(source: str, cfg: Mapping[str, str]) -> tuple[EventValues | None, CdcError | None]:
+def read_values(source: str, cfg: Mapping[str, str]) -> tuple[Values | None, CdcError | None]:
     """How a connector of such a source writes values, or why they cannot be decoded; neither for a source that is not known."""
     if source not in _VALUES:
         return None, None

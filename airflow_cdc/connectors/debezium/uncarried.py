@@ -1,6 +1,6 @@
 """Values that a table may hold but the connector's events don't carry, with the SQL that finds a row with one.
 
-Column types, character sets and modes that are known to lose values are refused by values/mysql.py and values/mysql_charsets.py.
+Column types, character sets and modes that are known to lose values are refused by events/mysql.py and values/mysql_charsets.py.
 The cases here depend on the rows: a column is fine until somebody stores such a value in it.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_cdc.connectors.debezium.values.mysql_charsets import doubt
+from airflow_cdc.connectors.debezium.events.mysql_charsets import doubt
 from airflow_cdc.core.capture import Look
 from airflow_cdc.core.types import Date, Json, LocalDateTime
 from airflow_cdc.sources.mysql.quoting import quote_ident
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.table import Column, Table
 
-# bytes of MySQL's latin1 that have no character in Java's, so that all five arrive as one (connectors/debezium/values/mysql_charsets.py)
+# bytes of MySQL's latin1 that have no character in Java's, so that all five arrive as one (connectors/debezium/events/mysql_charsets.py)
 _LATIN1_BYTES = "81|8D|8F|90|9D"
 
 

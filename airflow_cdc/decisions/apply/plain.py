@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from airflow_cdc.decisions.apply.applied import LastChange
 
 
 class NotPlainError(ValueError):
-    """Something in the records is not in the one expected form; Spark's decoding decides what it means."""
+    """Something in the records is not the plain change of a row: the jobs of a batch say what it means."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlainChange:
+class PlainChange(NamedTuple):
     """A create, update, delete or tombstone of the table itself, with every value readable.
 
     The fields are those of the neutral record (spark_apps/apply/record.py): `key` holds the key's values in the key's

@@ -25,12 +25,16 @@ class Wiring(Protocol):
         """Whether records must be read with their headers."""
         ...
 
+    def schema_of(self, data: bytes, headers: Headers) -> SchemaId | None:
+        """The id of the schema with which a key or a value was written; None for a format that needs none, and where it can't be told."""
+        ...
+
     def reader(self, shape: Shape, schemas: Schemas) -> Read:
         """Reads a key or a value as `shape`, whatever schema it was written with: fields go by name.
 
         A STRUCT is a tuple in the shape's order, None for a field that is NULL or not there, WRONG for one of another
         type. It raises Unreadable: with `why` for bytes that are not of the format, or whose value itself is of another
         type; with `schema_id` for a schema that is not in `schemas`; with `unknown` for all fields that a `whole` struct
-        has no part for, where everything else can be read.
+        has no part for, and with the `value` that was read.
         """
         ...

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from io import BytesIO
 from typing import Any, Final, TypeAlias
@@ -66,9 +66,16 @@ class Avro:
         """See Wiring."""
         return self.framing.ids is Ids.HEADERS
 
+    def schema_of(self, data: bytes, headers: Headers) -> SchemaId | None:
+        """See Wiring."""
+        try:
+            return self.framing.split(data, headers)[0]
+        except Unreadable:
+            return None
+
     def reader(self, shape: Shape, schemas: Schemas) -> Read:
         """See Wiring."""
-        known: dict[SchemaId, tuple[Json, _Take]] = {}
+        known: dict[SchemaId, tuple[Json, _Take, set[str]]] = {}
         names = legal_name if self.renamed else str
 
         def read(data: bytes, headers: Headers) -> Any:
@@ -77,7 +84,7 @@ class Avro:
                 if schema_id not in schemas:
                     raise Unreadable(schema_id=schema_id)
                 compiled = known[schema_id] = _compiled(schemas[schema_id], shape, names)
-            schema, take = compiled
+            schema, take, unknown = compiled
             stream = BytesIO(data)
             stream.seek(begin)
             try:
@@ -86,7 +93,13 @@ class Avro:
                 raise Unreadable(f"no Avro of schema {schema_id.number}: {type(error).__name__}") from None
             if stream.tell() != len(data):
                 raise Unreadable(f"bytes are left over behind Avro of schema {schema_id.number}")
-            return None if value is None else take(value)
+            if value is None:
+                return None
+            unknown.clear()
+            taken = take(value)
+            if unknown:
+                raise Unreadable(unknown=tuple(sorted(unknown)), value=taken)
+            return taken
 
         return read
 
@@ -103,15 +116,16 @@ def _schemaless(stream: BytesIO, schema: Json) -> Any:
     return fastavro.schemaless_reader(stream, schema, None)
 
 
-def _compiled(text: str, shape: Shape, names: Callable[[str], str]) -> tuple[Json, _Take]:
-    """A schema as fastavro reads by it, and what takes a value of it apart."""
+def _compiled(text: str, shape: Shape, names: Callable[[str], str]) -> tuple[Json, _Take, set[str]]:
+    """A schema as fastavro reads by it, what takes a value of it apart, and where that puts the names of unknown fields."""
     import fastavro
 
     named: dict[str, Json] = {}
     try:
         raw = json.loads(text)
         schema = fastavro.parse_schema(_without_logical(raw), named_schemas=named)
-        return schema, _Reading(named, names).take(schema, shape)
+        reading = _Reading(named, names)
+        return schema, reading.take(schema, shape), reading.unknown
     except (*_MALFORMED, fastavro.schema.SchemaParseException) as error:
         raise Unreadable(f"its schema is no Avro schema: {type(error).__name__}") from None
 
@@ -131,6 +145,7 @@ class _Reading:
 
     named: Mapping[str, Json]
     names: Callable[[str], str]
+    unknown: set[str] = field(default_factory=set)
 
     def take(self, schema: Json, shape: Shape) -> _Take:
         """What makes a Connect value of what fastavro reads."""
@@ -166,11 +181,11 @@ class _Reading:
         fields = {one["name"]: one["type"] for one in schema["fields"]}
         wanted = [(self.names(name), part) for name, part in shape.parts]
         parts = [(name, self._nullable(fields[name], part) if name in fields else None) for name, part in wanted]
-        unknown = tuple(fields.keys() - {name for name, _ in wanted}) if shape.whole else ()
+        others = frozenset(fields.keys() - {name for name, _ in wanted}) if shape.whole else frozenset()
+        unknown = self.unknown
 
         def struct_(value: Mapping[str, Any]) -> tuple[Any, ...]:
-            if unknown:
-                raise Unreadable(unknown=tuple(sorted(unknown)))
+            unknown.update(others)
             return tuple(None if take is None else take(value[name]) for name, take in parts)
 
         return struct_

@@ -18,7 +18,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from airflow_cdc.events.record import Headers, Unreadable
+from airflow_cdc.events.record import Headers, SchemaId, Unreadable
 from airflow_cdc.events.value import WRONG, Shape, Wire
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import is_shortest, scaled
@@ -43,6 +43,10 @@ class Json:
 
     wrapped: bool | None = None
     headers: bool = False
+
+    def schema_of(self, data: bytes, headers: Headers) -> SchemaId | None:  # noqa: ARG002 - JSON needs no schema
+        """See Wiring."""
+        return None
 
     def reader(self, shape: Shape, schemas: Schemas) -> Read:  # noqa: ARG002 - JSON needs no schema
         """See Wiring."""
@@ -89,7 +93,7 @@ class _Slow:
         if value is WRONG or value is None:
             raise Unreadable(NOT_JSON)
         if unknown:
-            raise Unreadable(unknown=tuple(sorted(unknown)))
+            raise Unreadable(unknown=tuple(sorted(unknown)), value=value)
         return value
 
     def _opened(self, value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_cdc.events.record import Headers
+from airflow_cdc.events.record import Headers, SchemaId
 from airflow_cdc.events.value import Shape
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.ids import Framing
@@ -22,6 +22,10 @@ class JsonSchema:
     def headers(self) -> bool:
         """See Wiring: the id is not needed, wherever it is."""
         return False
+
+    def schema_of(self, data: bytes, headers: Headers) -> SchemaId | None:  # noqa: ARG002 - JSON needs no schema
+        """See Wiring."""
+        return None
 
     def reader(self, shape: Shape, schemas: Schemas) -> Read:
         """See Wiring."""

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import re
-
 import pytest
 
-from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
+from airflow_cdc.connectors.debezium.events.mysql import DecodeModes
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.sources.mysql.types import TYPES, read_sql
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
@@ -63,10 +61,9 @@ def test_no_name_stands_twice_in_the_table() -> None:
 @pytest.mark.parametrize("name", [name for row in TYPES for name in row.names])
 def test_each_type_has_balanced_expressions_over_the_quoted_column(name: str) -> None:
     strange = column("a`b", name, precision=9, scale=2, fsp=6, byte_length=4)
-    for text in (read_sql(strange), from_read(strange), from_event(strange, MODES)):
+    for text in (read_sql(strange), from_read(strange)):
         assert "`a``b`" in text
         assert text.count("(") == text.count(")")
-    assert "`x`.`y`" in from_event(strange, MODES, "`x`.`y`")
     assert "`a``b`" not in from_read(strange, "r.v")
 
 
@@ -76,40 +73,6 @@ def test_zero_dates_are_null_or_the_epoch() -> None:
         assert epoch in from_read(column("c", name, nullable=False))
     assert from_read(column("c", "timestamp", nullable=True)) == "timestamp_micros(nullif(`c`, 0L))"
     assert from_read(column("c", "timestamp", nullable=False)) == "timestamp_micros(`c`)"
-
-
-@pytest.mark.parametrize(
-    ("column_type", "more", "modes", "setting"),
-    [
-        ("decimal(9,2)", NUMBERS, {"decimal": "double"}, "decimal.handling.mode=double"),
-        ("decimal(9,2)", NUMBERS, {"decimal_format": "numeric"}, "value.converter.decimal.format=NUMERIC"),
-        ("time(6)", {"fsp": 6}, {"time": "connect"}, "time.precision.mode=connect"),
-        ("time", {"fsp": 0}, {"time": "isostring"}, "time.precision.mode=isostring"),
-        ("time(3)", {"fsp": 3}, {"time": "connect"}, "time.precision.mode=connect"),
-        ("datetime(4)", {"fsp": 4}, {"time": "connect"}, "time.precision.mode=connect"),
-        ("datetime", {"fsp": 0}, {"time": "nanoseconds"}, "time.precision.mode=nanoseconds"),
-    ],
-)
-def test_inv_31_modes_that_lose_precision_are_refused_with_column_and_setting(
-    column_type: str, more: dict[str, int], modes: dict[str, str], setting: str
-) -> None:
-    with pytest.raises(SchemaError, match=re.escape(setting)):
-        from_event(column("total", column_type, **more), DecodeModes(**modes))
-
-
-@pytest.mark.parametrize(
-    ("column_type", "more", "modes"),
-    [
-        ("datetime(3)", {"fsp": 3}, {"time": "connect"}),
-        ("date", {}, {"time": "nanoseconds"}),
-        ("timestamp(6)", {"fsp": 6}, {"time": "connect"}),
-        ("varchar(9)", {}, {"decimal": "double"}),
-    ],
-)
-def test_modes_are_refused_only_for_the_columns_they_harm(
-    column_type: str, more: dict[str, int], modes: dict[str, str]
-) -> None:
-    assert from_event(column("c", column_type, **more), DecodeModes(**modes))
 
 
 def test_modes_are_read_from_the_connector() -> None:

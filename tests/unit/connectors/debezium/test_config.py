@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings, remakes_publication
+from airflow_cdc.connectors.debezium.events.mysql import DecodeModes, MySqlValues
 from airflow_cdc.connectors.debezium.routing import KeyMark, _compiled, full_match, is_listed
-from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, MySqlValues
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Unsupported

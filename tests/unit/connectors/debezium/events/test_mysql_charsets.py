@@ -5,11 +5,12 @@ import re
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.events.mysql import DecodeModes, MySqlValues
+from airflow_cdc.connectors.debezium.events.mysql_charsets import CHARSETS, Carriage, check_charset, doubt, signs_of
 from airflow_cdc.connectors.debezium.uncarried import looks
-from airflow_cdc.connectors.debezium.values.mysql import DecodeModes, from_event
-from airflow_cdc.connectors.debezium.values.mysql_charsets import CHARSETS, Carriage, check_charset, doubt, signs_of
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Column
+from airflow_cdc.events.value import NoValueError
 from tests.unit.tables import column, table
 
 CONFIG = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "p"}
@@ -46,7 +47,16 @@ def test_labels_bytes_and_plain_unicode_are_read_as_they_are() -> None:
     for one in (text("koi8u", "enum('a')"), text(None, "blob"), text("utf8mb4"), text(None)):
         check_charset(one, "shop.t")
         assert doubt(one) == ""
-    assert from_event(text("utf8mb4"), DecodeModes(), "v") == "v"
+    assert MySqlValues(DecodeModes()).value(text("utf8mb4")).read("é\ufffd") == "é\ufffd"
+
+
+@pytest.mark.parametrize("name", sorted(name for name, c in CHARSETS.items() if c.carriage is Carriage.DOUBTED))
+def test_inv_31_every_sign_of_a_character_set_is_found(name: str) -> None:
+    read = MySqlValues(DecodeModes()).value(text(name)).read
+    for code in (int(code, 16) for part in CHARSETS[name].signs.split() for code in part.split("-")):
+        with pytest.raises(NoValueError):
+            read(f"x{chr(code)}y")
+    assert [read("Ab é\n"), read("")] == ["Ab é\n", ""]
 
 
 @pytest.mark.parametrize(

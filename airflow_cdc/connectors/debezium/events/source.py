@@ -1,0 +1,135 @@
+"""The `source` block of Debezium's events: which table a change is of, and where it is in the source's log."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from airflow_cdc.events.record import LogPlace
+from airflow_cdc.events.value import WRONG, Shape, Wire
+from airflow_cdc.sources.postgres.visible import ORIGIN as WAL
+
+_INT, _STRING = Shape(Wire.INT), Shape(Wire.STRING)
+_LONG: Final = 2**63
+_INTEGER: Final = 2**31
+# domain-server-number, as sources/mariadb/events.py names origins
+_MARIADB_GTID: Final = re.compile(r"([0-9]+)-[0-9]+-([0-9]+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBlock:
+    """What one kind of database writes of a change's place.
+
+    Attributes:
+        schema: the part that names the table's schema; `table` names the table, and every block has `ts_ms` and `snapshot`.
+        parts: the parts that make a place, by name; a dotted one is of the event itself: `transaction.total_order`.
+        place: their values, `None` for one that is not there, and the block's ts_ms → the change's place.
+        whole_before: whether before images are complete. A table of PostgreSQL may send only the key of it, the rest as NULL.
+    """
+
+    schema: str
+    parts: tuple[tuple[str, Shape], ...]
+    place: Callable[[Sequence[Any], int | None], LogPlace | None]
+    whole_before: bool = True
+
+
+def _within(number: Any, bits: int = 64) -> bool:
+    return type(number) is int and -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)
+
+
+def _long(digits: str) -> int | None:
+    """The number that at most 18 ASCII digits write: any of 64 bits that a server counts to."""
+    return int(digits) if digits.isdigit() and digits.isascii() and len(digits) < 19 else None
+
+
+@lru_cache(maxsize=1_000)
+def _series(server_id: int, file: str) -> tuple[str, int] | None:
+    """A log file's series, and its number. Case: server 1's mysql-bin.000003 is number 3 of 1/mysql-bin."""
+    base, dot, digits = file.rpartition(".")
+    number = _long(digits)
+    return None if not dot or not base or number is None else (f"{server_id}/{base}", number)
+
+
+def _binlog(
+    values: Sequence[Any], ts_ms: int | None, order: Callable[[str], tuple[str, int] | None]
+) -> LogPlace | None:
+    """`order`: GTID → (origin, number) by which it is ordered. Origins are named as in sources/mysql/events.py."""
+    gtid, server_id, file, pos, row = values
+    if type(file) is not str:
+        return None
+    try:
+        if not (-_LONG <= pos < _LONG and -_INTEGER <= row < _INTEGER and -_LONG <= server_id < _LONG):
+            return None
+    except TypeError:  # one is not there, or of another type
+        return None
+    log = _series(server_id, file)
+    if log is None or (gtid is not None and type(gtid) is not str):
+        return None
+    ordered = log if gtid is None else order(gtid)
+    return None if ordered is None else LogPlace(*ordered, pos, row, *log, gtid, ts_ms)
+
+
+def _of_mysql(gtid: str) -> tuple[str, int] | None:
+    """Case: 3e11fa47-…:reports:7 is the seventh of 3e11fa47-…:reports. GTIDs stay as they are: servers write lower case."""
+    committer, _, digits = gtid.rpartition(":")
+    number = _long(digits)
+    return None if committer[:1] in {"", ":"} or number is None else (committer, number)
+
+
+def _of_mariadb(gtid: str) -> tuple[str, int] | None:
+    match = _MARIADB_GTID.fullmatch(gtid)
+    number = None if match is None else _long(match[2])
+    return None if match is None or number is None else (match[1], number)
+
+
+def _mysql(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
+    return _binlog(values, ts_ms, _of_mysql)
+
+
+def _mariadb(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
+    return _binlog(values, ts_ms, _of_mariadb)
+
+
+def _wal(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
+    """A change is ordered by its transaction id, which decides whether a read view shows it.
+
+    `log_n` is the end of the transaction that was committed before it: the log sends transactions in the order of their commits,
+    while their positions in it have none. Rows of one log entry have one position; their number within the transaction
+    tells them apart.
+    """
+    transaction, lsn, sequence, order = values
+    if not (_within(transaction) and _within(lsn)):
+        return None
+    row = order if _within(order, 32) else 0
+    return LogPlace(WAL, transaction, lsn, row, "wal", _committed_before(sequence), None, ts_ms)
+
+
+def _committed_before(sequence: Any) -> int | None:
+    """Case: '["24675000","24676000"]' is 24675000, '[null,"24676000"]' nothing."""
+    try:
+        first = json.loads(sequence)[0] if type(sequence) is str else None
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return _long(first) if type(first) is str else None
+
+
+_BINLOG: Final = (("gtid", _STRING), ("server_id", _INT), ("file", _STRING), ("pos", _INT), ("row", _INT))
+BLOCKS: Final[Mapping[str, SourceBlock]] = {
+    "mysql": SourceBlock("db", _BINLOG, _mysql),
+    "mariadb": SourceBlock("db", _BINLOG, _mariadb),
+    "postgres": SourceBlock(
+        "schema",
+        (("txId", _INT), ("lsn", _INT), ("sequence", _STRING), ("transaction.total_order", _INT)),
+        _wal,
+        whole_before=False,
+    ),
+}
+
+
+def time_of(value: Any) -> int | None:
+    """A commit's time in milliseconds, where there is one."""
+    return value if value is not WRONG and _within(value) else None

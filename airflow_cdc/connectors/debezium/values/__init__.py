@@ -1,1 +1,0 @@
-"""How the values of each source stand in a Debezium event."""
