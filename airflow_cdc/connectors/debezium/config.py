@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_cdc.connectors.debezium import KIND
-from airflow_cdc.connectors.debezium.flattening import FLATTENS, Deletes, FlattenedForm
+from airflow_cdc.connectors.debezium.converters import Converter, Format, read_converter
+from airflow_cdc.connectors.debezium.flattening import FLATTENS, Deletes, FlattenedForm, check_flattened
 from airflow_cdc.connectors.debezium.forms import SIDES, converter_todo
 from airflow_cdc.connectors.debezium.names import Named, by_todays_names, is_false, is_true, split_list, unseen_error
 from airflow_cdc.connectors.debezium.null_defaults import replaces_nulls
@@ -21,6 +22,7 @@ from airflow_cdc.connectors.debezium.routing import (
     KeyMark,
     Route,
     Transforms,
+    full_match,
     is_listed,
     read_transforms,
     refusal,
@@ -29,7 +31,10 @@ from airflow_cdc.connectors.debezium.routing import (
 from airflow_cdc.connectors.debezium.rows import (
     COLUMN_RULES,
     check_columns,
+    check_names,
+    follows_names,
     read_values,
+    renaming,
     row_refusals,
     without_left_out,
 )
@@ -67,6 +72,8 @@ _HEALS_ITSELF = (
     # PostgreSQL: trust_offset moves the slot past what was not read, trust_slot the offset, and no error is raised
     (r"offset\.mismatch\.strategy", lambda v: v not in {"", "no_validation"}),
 )
+# in which records of the topic of schema changes are read
+_DDL_FORMATS: Final = frozenset({Format.JSON, Format.UNSEEN})
 _AUTOCREATE = "publication.autocreate.mode"
 
 
@@ -81,14 +88,13 @@ class ConnectorSettings:
         null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
         years_adjusted: dates in the years 1 to 99 arrive as 1970 to 2069, indistinguishable from real ones.
         keep_alive_ms: after this long without an event Debezium considers its connection lost, even with a full queue.
-        keys_wrapped: whether keys are sent in a schema envelope; None: the worker's converter decides, and we recognise
-            it by each key's shape.
+        converters: of keys and of values.
+        renamed_by: settings by which fields have other names than their columns, as `name=value`.
         heartbeat_ms: 0 when heartbeats are off: the stored offset then does not move on a quiet pipeline.
         heartbeat_topic: "" where its name can't be seen.
         schema_topic: topic of the connector's schema changes; None when it emits none.
         history_topic: topic of the connector's internal schema history; None if it is stored elsewhere.
         healing: settings with which the connector hides a gap instead of failing (INV 5), as `name=value`.
-        unseen_converters: "key" and "value", where the connector names no converter: its worker's is used, which is not shown.
         flattened: what each of its transforms that flatten events leaves of them.
         deletes_skipped: it sends no event for a DELETE (skipped.operations).
         kind: the connector's class.
@@ -106,14 +112,14 @@ class ConnectorSettings:
     null_becomes_default: bool = True
     years_adjusted: bool = True
     keep_alive_ms: int = 60_000
-    keys_wrapped: bool | None = None
+    converters: tuple[Converter, ...] = ()
+    renamed_by: tuple[str, ...] = ()
     heartbeat_ms: int = 0
     heartbeat_topic: str = ""
     schema_topic: str | None = None
     history_topic: str | None = None
     history_bootstrap: str = field(default="", repr=False)
     healing: tuple[str, ...] = ()
-    unseen_converters: tuple[str, ...] = ()
     flattened: tuple[FlattenedForm, ...] = ()
     deletes_skipped: bool = False
     kind: str = _MYSQL_CONNECTOR
@@ -147,14 +153,14 @@ class ConnectorSettings:
             null_becomes_default=replaces_nulls(config),
             years_adjusted=not is_false(cfg.get("enable.time.adjuster", "true")),
             keep_alive_ms=_integer(cfg, _KEEP_ALIVE) or 60_000,
-            keys_wrapped=_keys_wrapped(cfg),
+            converters=tuple(read_converter(cfg, side) for side in SIDES),
+            renamed_by=renaming(settings),
             heartbeat_ms=_integer(cfg, _HEARTBEAT) or 0,
             heartbeat_topic=f"{cfg.get('topic.heartbeat.prefix', '__debezium-heartbeat')}.{prefix}" if prefix else "",
             schema_topic=None if is_false(cfg.get("include.schema.changes", "true")) else prefix,
             history_topic=cfg.get("schema.history.internal.kafka.topic"),
             history_bootstrap=cfg.get("schema.history.internal.kafka.bootstrap.servers", ""),
             healing=healing_settings(cfg),
-            unseen_converters=tuple(side for side in SIDES if not cfg.get(f"{side}.converter", "").strip()),
             flattened=transforms.flattened,
             deletes_skipped="d" in split_list(cfg.get("skipped.operations", "")),
             kind=kind,
@@ -196,6 +202,21 @@ class ConnectorSettings:
         return (*(("skipped.operations with d",) if surely and self.deletes_skipped else ()), *by_transform)
 
     @property
+    def unseen_converters(self) -> tuple[str, ...]:
+        """The sides whose converter the connector does not name: its worker's is used, which is not shown."""
+        return tuple(one.side for one in self.converters if one.format is Format.UNSEEN)
+
+    @property
+    def keys_wrapped(self) -> bool | None:
+        """Whether keys are sent in a schema block; None: the worker's converter decides, and it shows by each key."""
+        return next((one.wrapped for one in self.converters if one.side == "key"), None)
+
+    @property
+    def names_for_avro(self) -> bool:
+        """Whether fields have the names that Avro makes of the columns'."""
+        return follows_names(self.renamed_by, self.converters)
+
+    @property
     def observed_only(self) -> bool:
         """Whether its offset and topics are read for a diagnosis, and its events are not decoded."""
         return not self.known_kind or KIND.reads[_SOURCES[self.kind]].decoder is None
@@ -222,21 +243,31 @@ class ConnectorSettings:
         None where the source's log holds no DDL, so that only a changed definition shows it.
 
         A router that matches the schema-change topic, as `shop(.*)` does, sends its records elsewhere; no transform
-        touches the history.
+        touches the history. The history is JSON, whatever the converters write.
         """
         if not self.reports_ddl:
             return None
         routed = self.schema_topic is not None and any(route.applies(self.schema_topic) for route in self.routes)
-        topic = self.history_topic if routed else self.schema_topic or self.history_topic
+        told = None if routed or self._value_format not in _DDL_FORMATS else self.schema_topic
+        topic = told or self.history_topic
         if topic is None:
-            off = (
-                ("a router that also routes the topic of schema changes", self.schema_topic or "")
-                if routed
-                else _NO_DDL
-            )
-            do = "Let the router's regex match the tables' topics alone" if routed else ""
-            refuse(*off, "DDL that changes rows without events would not be seen", do)
+            refuse(*self._ddl_fault(routed=routed))
         return topic
+
+    @property
+    def _value_format(self) -> Format:
+        return next((one.format for one in self.converters if one.side == "value"), Format.UNSEEN)
+
+    def _ddl_fault(self, *, routed: bool) -> tuple[str, str, str, str]:
+        """Setting, value, why and what to do where no topic tells of DDL."""
+        why = "DDL that changes rows without events would not be seen"
+        if self.schema_topic is None:
+            return *_NO_DDL, why, ""
+        if routed:
+            do = "Let the router's regex match the tables' topics alone"
+            return "a router that also routes the topic of schema changes", self.schema_topic, why, do
+        keep = "Keep the schema history in Kafka (schema.history.internal.kafka.topic)"
+        return "value.converter", f"of {self._value_format}, in which schema changes are not read", why, keep
 
     def captures(self, table: str) -> bool:
         """Whether the connector captures "schema.table" by its include and exclude lists."""
@@ -263,6 +294,16 @@ class ConnectorSettings:
             if route.applies(topic):
                 topic, mark = route.renamed(topic), route.mark(topic) or mark
         return mark
+
+    def flattened_form(self, table: str) -> FlattenedForm | None:
+        """What a transform leaves of the events of "schema.table"; None if they are whole."""
+        for form in self.flattened:
+            topic = self._physical(table)
+            for route in self.routes[: form.behind]:
+                topic = route.renamed(topic) if route.applies(topic) else topic
+            if form.only is None or full_match(form.only[0], topic) is not form.only[1]:
+                return form
+        return None
 
     def topics_about(self, tables: Iterable[str]) -> list[str]:
         """All topics with changes of these tables: their own, and the one that reports every DDL."""
@@ -338,7 +379,7 @@ class ConnectorSettings:
                 where="table.include.list, schema.include.list or database.include.list, and their exclude lists",
                 todo="Add the table to the connector's list, or remove it from pipelines.yaml.",
             )
-        if self.keys_wrapped is None and {"schema", "payload"} <= {*table.key}:
+        if "key" in self.unseen_converters and {"schema", "payload"} <= {*table.key}:
             raise SchemaError(
                 "a key with columns named schema and payload looks like a key wrapped in its schema",
                 where=f"table {table.full_name}",
@@ -347,6 +388,10 @@ class ConnectorSettings:
         carried = self.carried(table)
         self.values.check_table(carried)
         check_columns(self.column_rules, carried)
+        form = self.flattened_form(table.full_name)
+        if form is not None:
+            check_flattened(form, carried)
+        check_names(self.renamed_by, self.converters, carried, () if form is None else form.added)
 
     def carried(self, table: Table) -> Table:
         """The table without the columns that the connector leaves out of its events."""
@@ -378,13 +423,6 @@ def _naming_faults(settings: Named, transforms: Transforms) -> Iterator[CdcError
     for name, value in settings.unseen_here.items():
         if re.fullmatch(_NAMES_TOPICS, name):
             yield unseen_error(name, value)
-
-
-def _keys_wrapped(cfg: Mapping[str, str]) -> bool | None:
-    """Connect reads a converter's settings from the connector's configuration only if that also names the converter."""
-    if not cfg.get("key.converter", "").strip():
-        return None
-    return not is_false(cfg.get("key.converter.schemas.enable", "true"))
 
 
 def healing_settings(cfg: Mapping[str, str]) -> tuple[str, ...]:

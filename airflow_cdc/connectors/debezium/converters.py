@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from airflow_cdc.connectors.debezium.names import is_true
+from airflow_cdc.connectors.debezium.names import is_false, is_true
 from airflow_cdc.core.endpoint import Address
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.events.record import Ids
@@ -44,6 +44,8 @@ class _Known(NamedTuple):
     keeps_null: tuple[str, str] = ("", "")
 
 
+# settings of converters that name a class which decides where the id of a schema is
+_OWN_IDS: Final = ("apicurio.registry.headers.handler", "key.schema.id.serializer", "value.schema.id.serializer")
 _ENVELOPE_NULL: Final = ("replace.null.with.default", "false")
 _REGISTRY_NULL: Final = ("ignore.default.for.nullables", "true")
 _KNOWN: Final[Mapping[str, _Known]] = {
@@ -68,6 +70,8 @@ class Converter:
         registry: the address of its registry, as the connector knows it, without a login; "" for none.
         replaces_null: whether a NULL may arrive as the column's default.
         keeps_null: the connector's setting by which it does not; {} if there is none.
+        wrapped: of JSON: whether a schema, or an id, is around the value; None: its worker's converter decides.
+        own_ids: the setting by which a class of somebody's own decides where the id is; "" if there is none.
     """
 
     side: str
@@ -79,6 +83,18 @@ class Converter:
     password: str = field(default="", repr=False)
     replaces_null: bool = True
     keeps_null: Mapping[str, str] = field(default_factory=dict)
+    wrapped: bool | None = None
+    own_ids: str = ""
+
+    @property
+    def needs_ids(self) -> bool:
+        """Whether a record can only be read with the id of its schema, or from behind it."""
+        return self.format is Format.AVRO or (self.format is Format.JSON_SCHEMA and self.name != APICURIO_JSON)
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether a record can only be read with its schema, which is in a registry."""
+        return self.format is Format.AVRO
 
 
 def read_converter(config: Mapping[str, str], side: str) -> Converter:
@@ -99,7 +115,16 @@ def read_converter(config: Mapping[str, str], side: str) -> Converter:
         password,
         not option or options.get(option, "").lower() != value,
         {own + option: value} if option else {},
+        _wrapped(name, options),
+        next((own + option for option in _OWN_IDS if options.get(option)), ""),
     )
+
+
+def _wrapped(name: str, options: Mapping[str, str]) -> bool | None:
+    """Apicurio's converter puts an id where others put the schema."""
+    if name == APICURIO_JSON:
+        return True
+    return not is_false(options.get("schemas.enable", "true")) if name == JSON else None
 
 
 def _framing(name: str, side: str, options: Mapping[str, str]) -> Framing | None:

@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import Final
 
 from airflow_cdc.connectors.debezium.names import is_true, split_list
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.table import Table
 
 DELETED: Final = "__deleted"
 FLATTENS: Final = "io.debezium.transforms.ExtractNewRecordState"
@@ -53,6 +55,8 @@ class FlattenedForm:
         headers: the same, and the header that holds it, as text.
         null_becomes_default: a NULL in a column with a default may arrive as that default, whatever the converter is told.
         loose: settings that take parts away from rows in ways that cannot be followed, as `name=value`.
+        only: (topic pattern, negated) of its predicate; None: it flattens the events of every topic.
+        behind: how many routers stand before it, which have renamed the topics that its predicate sees.
     """
 
     name: str
@@ -63,6 +67,21 @@ class FlattenedForm:
     headers: tuple[tuple[str, str], ...] = ()
     null_becomes_default: bool = True
     loose: tuple[str, ...] = ()
+    only: tuple[str, bool] | None = None
+    behind: int = 0
+
+    @property
+    def loses_deletes(self) -> bool:
+        """Whether a delete leaves nothing, in whatever version."""
+        return self.deletes == {Deletes.LOST}
+
+    def is_placed(self, source: str) -> bool:
+        """Whether every message has its change's place in the log of such a source.
+
+        A delete that is a message without a value has none. Then no message counts as placed: that a snapshot holds the
+        changes around a delete says nothing of the delete, and applied alone it would remove a row that was written again.
+        """
+        return self.deletes == {Deletes.ROW} and not self.lacks(source)
 
     def lacks(self, source: str) -> tuple[str, ...]:
         """What a change of such a source needs to have a place in the log and is in neither fields nor headers."""
@@ -70,19 +89,49 @@ class FlattenedForm:
         return tuple(one for one in _WHOLE.get(source, ()) if one not in parts)
 
     def made_whole(self, source: str) -> str:
-        """The line that keeps all that is needed, as `name=value`, with what is kept already."""
-        return f"transforms.{self.name}.add.fields={','.join((*self.written, *self.lacks(source)))}"
+        """What keeps all that is needed, and what is kept already: `name=value`, and perhaps `, name=value`; "" if all is."""
+        own = f"transforms.{self.name}."
+        fields = f"{own}add.fields={','.join((*self.written, *self.lacks(source)))}" if self.lacks(source) else ""
+        deletes = "" if self.deletes == {Deletes.ROW} else f"{own}{_MODE}=rewrite"
+        return ", ".join(filter(None, (fields, deletes)))
 
     def hidden_by(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Columns of a table that cannot be told from a field that the transform adds, sorted."""
-        added = {*(name for _, name in self.fields), *([DELETED] if Deletes.ROW in self.deletes else [])}
-        return tuple(sorted(added & {*columns}))
+        return tuple(sorted({*self.added} & {*columns}))
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The fields that the transform adds to a row."""
+        return (*(name for _, name in self.fields), *([DELETED] if Deletes.ROW in self.deletes else []))
 
 
-def flattened_form(name: str, options: Mapping[str, str], *, old: bool = False) -> FlattenedForm:
+def check_flattened(form: FlattenedForm, table: Table) -> None:
+    """Refuse a table whose rows such messages do not carry. Raises SchemaError."""
+    if table.keyless:
+        raise SchemaError(
+            f"the table has no key, and {form.name} flattens its events: an UPDATE then does not say which row it replaced",
+            where=f"table {table.full_name}",
+            todo=f"Give the table a key, remove {form.name} from transforms, or remove the table from the pipeline.",
+        )
+    if hidden := form.hidden_by(column.name for column in table.mirrored):
+        raise SchemaError(
+            f"{form.name} adds a field with the name of a column: {', '.join(hidden)}",
+            where=f"table {table.full_name}",
+            todo=f"Set another transforms.{form.name}.add.fields.prefix, or remove the table from the pipeline.",
+        )
+
+
+def flattened_form(
+    name: str,
+    options: Mapping[str, str],
+    *,
+    old: bool = False,
+    only: tuple[str, bool] | None = None,
+    behind: int = 0,
+) -> FlattenedForm:
     """The form that a transform of this name gives; `options` are its settings without `transforms.<name>.`.
 
-    `old`: the connector's names are those of Debezium 1.x.
+    `old`: the connector's names are those of Debezium 1.x. `only`, `behind`: as FlattenedForm's.
     """
     deletes, setting = _deletes(options, old=old)
     fields = _added(options, "add.fields")
@@ -101,7 +150,14 @@ def flattened_form(name: str, options: Mapping[str, str], *, old: bool = False) 
             for key in _LOOSE
             if options.get(key, "").strip() not in {"", "false"}
         ),
+        only,
+        behind,
     )
+
+
+def keeping_deletes(*, old: bool) -> str:
+    """The setting of the transform by which a delete leaves the row, marked as deleted, as `name=value`."""
+    return f"{_OLD_MODE if old else _MODE}=rewrite"
 
 
 def _deletes(options: Mapping[str, str], *, old: bool) -> tuple[frozenset[Deletes], tuple[str, ...]]:

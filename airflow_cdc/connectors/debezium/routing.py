@@ -6,12 +6,12 @@ A transform that is neither a router nor harmless is refused by name, because it
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NoReturn
 
-from airflow_cdc.connectors.debezium.flattening import FLATTENS, FlattenedForm, flattened_form
+from airflow_cdc.connectors.debezium.flattening import FLATTENS, FlattenedForm, flattened_form, keeping_deletes
 from airflow_cdc.connectors.debezium.names import is_false, is_true, split_list
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
 from airflow_cdc.core.errors import ConfigError
@@ -19,6 +19,7 @@ from airflow_cdc.core.errors import ConfigError
 _BY_LOGICAL_TABLE = "io.debezium.transforms.ByLogicalTableRouter"
 _TO_LOGICAL_TOPIC = "io.debezium.transforms.ToLogicalTopicRouter"
 _REGEX_ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
+_BY_FIELD = "route.by.field"
 _TOPIC_PREDICATE = "org.apache.kafka.connect.transforms.predicates.TopicNameMatches"
 
 # Transforms that touch headers or other topics only: every change event passes unchanged.
@@ -69,7 +70,6 @@ _KEEPS_TOPICS: Final = frozenset(
 )
 
 _TRANSFORM_REASONS = {
-    FLATTENS: "it strips the source position from every event",
     "io.debezium.transforms.outbox.EventRouter": "its events are messages of an outbox, not the rows of a table",
     "io.debezium.transforms.Filter": "it leaves out events that we cannot know of",
     "io.debezium.transforms.ContentBasedRouter": "it routes by a script over the content",
@@ -135,7 +135,7 @@ class Transforms:
 
 
 def read_transforms(cfg: Mapping[str, str], *, old: bool = False) -> Transforms:
-    """The transforms of a connector. One that is neither a router nor harmless is refused, whatever it does.
+    """The transforms of a connector. One that is no router, does not flatten and is not harmless is refused, whatever it does.
 
     `old`: its settings have the names of Debezium 1.x.
     """
@@ -147,17 +147,49 @@ def read_transforms(cfg: Mapping[str, str], *, old: bool = False) -> Transforms:
         kind = cfg.get(f"transforms.{name}.type", "").strip()
         if kind in _HARMLESS_TRANSFORMS:
             continue
-        if kind == FLATTENS:
-            own = f"transforms.{name}."
-            options = {key.removeprefix(own): value for key, value in cfg.items() if key.startswith(own)}
-            flattened.append(flattened_form(name, options, old=old))
         try:
-            routes.append(_router(kind, name)(cfg, name))
+            if kind == FLATTENS:
+                flattened.append(_flattened(cfg, name, len(routes), old=old))
+                refusals += _flattening_faults(cfg, flattened, old=old)
+            else:
+                routes.append(_router(kind, name)(cfg, name))
         except ConfigError as error:
             refusals.append(error)
-            if kind.partition("$")[0] not in _KEEPS_TOPICS or cfg.get(f"transforms.{name}.route.by.field"):
+            if kind.partition("$")[0] not in _KEEPS_TOPICS:
                 renames.append(error)
+        if cfg.get(f"transforms.{name}.{_BY_FIELD}") and kind == FLATTENS:
+            renames.append(refusals[-1])
     return Transforms(tuple(routes), tuple(refusals), renames[0] if renames else None, tuple(flattened))
+
+
+def _flattened(cfg: Mapping[str, str], name: str, behind: int, *, old: bool) -> FlattenedForm:
+    """Raises ConfigError for a predicate that cannot be followed."""
+    own = f"transforms.{name}."
+    options = {key.removeprefix(own): value for key, value in cfg.items() if key.startswith(own)}
+    return flattened_form(name, options, old=old, only=_predicate(cfg, name), behind=behind)
+
+
+def _flattening_faults(
+    cfg: Mapping[str, str], flattened: Sequence[FlattenedForm], *, old: bool
+) -> Iterator[ConfigError]:
+    """Why no rows can be taken from what the last of these transforms leaves of events."""
+    form = flattened[-1]
+    own = f"transforms.{form.name}."
+    if form.loses_deletes:
+        keeps = f"Set {own}{keeping_deletes(old=old)}"
+        yield _by(form.setting or f"{own}type={FLATTENS}", "no delete reaches the topics", keeps)
+    for setting in form.loose:
+        yield _by(setting, "columns are left out of rows")
+    if len(flattened) > 1:
+        yield refusal(f"{own}type", FLATTENS, "an event is flattened twice", _without(form.name))
+    if by := cfg.get(own + _BY_FIELD, "").strip():
+        yield refusal(own + _BY_FIELD, by, "a column's value decides which topic a row goes to")
+
+
+def _by(setting: str, why: str, do: str = "") -> ConfigError:
+    """`setting` as `name=value`."""
+    name, _, value = setting.partition("=")
+    return refusal(name, value, why, do)
 
 
 def _router(kind: str, name: str) -> Callable[[Mapping[str, str], str], Route]:
@@ -223,7 +255,7 @@ def _predicate(cfg: Mapping[str, str], name: str) -> tuple[str, bool] | None:
         return None
     kind = cfg.get(f"predicates.{predicate}.type", "")
     if kind != _TOPIC_PREDICATE:
-        why = f"which events {name} routes cannot be derived"
+        why = f"which events {name} changes cannot be derived"
         refuse(f"predicates.{predicate}.type", kind or "nothing", why, _without(name))
     negated = is_true(cfg.get(f"transforms.{name}.negate", "false"))
     return _python_regex(cfg.get(f"predicates.{predicate}.pattern", "")), negated

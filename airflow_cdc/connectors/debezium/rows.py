@@ -8,19 +8,22 @@ it stops what reads or writes rows, and says nothing about the connector's posit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
+from airflow_cdc.connectors.debezium.converters import JSON, Converter, Format, read_converter
 from airflow_cdc.connectors.debezium.events.mysql import MySqlValues
 from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
+from airflow_cdc.connectors.debezium.forms import SIDES
 from airflow_cdc.connectors.debezium.names import Named, is_true, split_list, unseen_error
 from airflow_cdc.connectors.debezium.routing import full_match, is_listed, refusal
 from airflow_cdc.core.errors import CdcError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.events.value import Values
+from airflow_cdc.events.wire.avro import legal_name
 
-_JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 # kind of source → how its values are written in events
 _VALUES: Final[Mapping[str, Callable[[Mapping[str, str]], Values]]] = {
     "mysql": MySqlValues.from_config,
@@ -57,7 +60,6 @@ _REFUSED = (
     _Refusal(r"schema\.history\.internal\.skip\.unparseable\.ddl", "statements are silently skipped", is_true),
     _Refusal(r"schema\.history\.internal\.ddl\.filter", "matching statements are silently skipped"),
     _Refusal(r"slot\.drop\.on\.stop", "each stop drops the slot, and with it the log that was not read yet", is_true),
-    _Refusal(r"field\.name\.adjustment\.mode", "columns change their names", lambda v: v not in {"", "none"}),
     _Refusal(r"value\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
     _Refusal(r"key\.converter\.decimal\.format", "decimals arrive as JSON numbers", lambda v: v.upper() == "NUMERIC"),
     _Refusal(
@@ -65,6 +67,15 @@ _REFUSED = (
         "changes of one key may land in several partitions",
         lambda v: v.lower() not in {"", "false"},
     ),
+)
+
+_UNREAD: Final[Mapping[Format, str]] = {
+    Format.PROTOBUF: "Protobuf cannot be decoded",
+    Format.OTHER: "only JSON, Avro and JSON Schema can be decoded",
+}
+_AVRO_NAMES: Final = "field.name.adjustment.mode=avro"
+_RENAMES: Final = re.compile(
+    r"field\.name\.adjustment\.mode=(?!none$).+|(key|value)\.converter\.scrub\.invalid\.names=true"
 )
 
 # Settings over columns: refused for a table only if they match one of its columns ("schema.table.column").
@@ -77,14 +88,61 @@ COLUMN_RULES: Final = rf"{_EXCLUDED}|{_INCLUDED}|{_CHANGED}|message\.key\.column
 
 def row_refusals(settings: Named) -> Iterator[CdcError]:
     """Why no table's rows can be taken from the events of a connector with these settings, each setting once."""
-    for side in ("key", "value"):
-        converter = settings.known.get(f"{side}.converter", "").strip()
-        if converter and converter != _JSON_CONVERTER:
-            do = f"Set {side}.converter={_JSON_CONVERTER}"
-            yield refusal(f"{side}.converter", converter, "only JSON can be decoded", do)
+    for side in SIDES:
+        yield from _converter_faults(read_converter(settings.known, side), settings.known)
     for key, value in settings.known.items():
         yield from (refusal(key, value, one.why) for one in _REFUSED if one.matches(key, value))
     yield from (unseen_error(name, value) for name, value in settings.unseen_here.items())
+
+
+def _converter_faults(one: Converter, settings: Mapping[str, str]) -> Iterator[CdcError]:
+    """Why what a converter writes cannot be read, by its settings."""
+    setting = f"{one.side}.converter"
+    if why := _UNREAD.get(one.format):
+        yield refusal(setting, one.name, why, f"Set {setting}={JSON}, or a converter that writes Avro or JSON Schema")
+    elif one.needs_ids and one.framing is None:
+        why = "where a record has the id of its schema is left to another class"
+        yield refusal(one.own_ids or setting, settings.get(one.own_ids, one.name), why)
+
+
+def renaming(settings: Named) -> tuple[str, ...]:
+    """The settings by which fields have other names than their columns, as `name=value`."""
+    hits = (
+        f"{key}={value}"
+        for key, value in settings.known.items()
+        if _RENAMES.fullmatch(f"{key}={value.strip().lower()}")
+    )
+    return tuple(sorted(hits))
+
+
+def check_names(
+    renamed_by: Sequence[str], converters: Sequence[Converter], table: Table, added: Sequence[str] = ()
+) -> None:
+    """Refuse a table of which a column's name is changed in a way that cannot be followed. Raises SchemaError.
+
+    `renamed_by`: as `renaming` gives it. `added`: further fields of its rows. An Avro message is read by the changed names;
+    two columns must not get the same.
+    """
+    if not renamed_by:
+        return
+    followed = follows_names(renamed_by, converters)
+    names = [column.name for column in table.mirrored]
+    changed = [name for name in names if legal_name(name) != name]
+    if followed:
+        legal = Counter(map(legal_name, (*names, *added)))
+        changed = [name for name in changed if legal[legal_name(name)] > 1]
+    if changed:
+        what = "gives one name to several columns" if followed else "changes names in a way that is not followed"
+        raise SchemaError(
+            f"the connector's {', '.join(renamed_by)} {what}: {', '.join(changed)}",
+            where=f"table {table.full_name}",
+            todo="Rename the columns, remove the setting, or remove the table from the pipeline.",
+        )
+
+
+def follows_names(renamed_by: Sequence[str], converters: Sequence[Converter]) -> bool:
+    """Whether fields are to be read by the names that Avro allows."""
+    return renamed_by == (_AVRO_NAMES,) and all(one.format is Format.AVRO for one in converters)
 
 
 def read_values(source: str, cfg: Mapping[str, str]) -> tuple[Values | None, CdcError | None]:

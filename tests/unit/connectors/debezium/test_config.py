@@ -14,7 +14,7 @@ from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Unsupported
 from airflow_cdc.decisions.compare.canonical import not_compared
-from tests.unit.tables import col
+from tests.unit.tables import col, column, table
 
 BASE = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -184,10 +184,13 @@ def test_routes_follow_each_other_and_their_predicates() -> None:
         ({"connector.class": "io.debezium.connector.oracle.OracleConnector"}, "connector.class"),
         ({"topic.prefix": ""}, "topic.prefix"),
         ({"topic.naming.strategy": "com.example.Mine"}, "topic.naming.strategy"),
-        ({"value.converter": "io.confluent.connect.avro.AvroConverter"}, "value.converter"),
+        ({"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"}, "value.converter.*Protobuf"),
         ({"key.converter": "org.apache.kafka.connect.storage.StringConverter"}, "key.converter"),
         ({"value.converter.decimal.format": "NUMERIC"}, "decimal.format"),
-        (transform("io.debezium.transforms.ExtractNewRecordState"), "source position"),
+        (
+            transform("io.debezium.transforms.ExtractNewRecordState", delete__tombstone__handling__mode="drop"),
+            "no delete",
+        ),
         (transform("io.debezium.transforms.Filter"), "leaves out events"),
         (transform("org.apache.kafka.connect.transforms.MaskField$Value"), "MaskField"),
         (transform("org.apache.kafka.connect.transforms.ReplaceField$Value"), "ReplaceField"),
@@ -198,7 +201,6 @@ def test_routes_follow_each_other_and_their_predicates() -> None:
         ({"snapshot.select.statement.overrides": "shop.orders"}, "snapshot.select"),
         ({"gtid.source.includes": "abc"}, "gtid.source.includes"),
         ({"skipped.operations": "d,t"}, "skipped.operations"),
-        ({"field.name.adjustment.mode": "avro"}, "field.name.adjustment.mode"),
         (
             {"producer.override.partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner"},
             "partitioner",
@@ -404,11 +406,11 @@ def test_values_may_be_missing() -> None:
 
 
 OUTBOX = transform("io.debezium.transforms.outbox.EventRouter")
-UNWRAP = transform("io.debezium.transforms.ExtractNewRecordState")
-AVRO = {"key.converter": "io.confluent.connect.avro.AvroConverter"}
+UNWRAP = transform("io.debezium.transforms.ExtractNewRecordState", delete__tombstone__handling__mode="drop")
+PROTOBUF = {"key.converter": "io.confluent.connect.protobuf.ProtobufConverter"}
 
 
-@pytest.mark.parametrize("config", [OUTBOX, UNWRAP, AVRO, {"decimal.handling.mode": "no such mode"}])
+@pytest.mark.parametrize("config", [OUTBOX, UNWRAP, PROTOBUF, {"decimal.handling.mode": "no such mode"}])
 def test_inv_40_how_events_are_written_says_nothing_of_names_and_position(config: dict[str, str]) -> None:
     history = {"schema.history.internal.kafka.topic": "h", "heartbeat.interval.ms": "1000", "snapshot.mode": "always"}
     settings = with_config({**config, **history})
@@ -423,20 +425,20 @@ def test_inv_40_how_events_are_written_says_nothing_of_names_and_position(config
 
 
 def test_inv_40_every_refusal_of_rows_is_named_at_once() -> None:
-    error = with_config({**UNWRAP, **AVRO, "converters": "mine", "mine.type": "x"}).rows_refused
+    error = with_config({**UNWRAP, **PROTOBUF, "converters": "mine", "mine.type": "x"}).rows_refused
     assert error is not None
-    for name in ("transforms.t.type", "key.converter", "converters"):
+    for name in ("delete.tombstone.handling.mode", "key.converter", "converters"):
         assert name in str(error)
 
 
 def test_inv_40_a_topic_is_named_unless_a_transform_chooses_it() -> None:
-    assert with_config({**UNWRAP, **AVRO}).topic_of("shop.orders") == "shop1.shop.orders"
+    assert with_config({**UNWRAP, **PROTOBUF}).topic_of("shop.orders") == "shop1.shop.orders"
     for config in (
         OUTBOX,
         transform("com.example.Mystery"),
         transform("io.debezium.transforms.ExtractNewRecordState", route__by__field="kind"),
     ):
-        with pytest.raises(ConfigError, match=r"transforms\.t\.type"):
+        with pytest.raises(ConfigError, match=r"transforms\.t\.(type|route\.by\.field)"):
             with_config(config).topic_of("shop.orders")
 
 
@@ -536,3 +538,60 @@ def test_sets_that_java_reads_in_another_way_are_refused(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["shop\\.[a-z&]+", "shop[.](a|b)", "shop.\\[?a", "[\\[.a-z]+", "shop.[a]|[b]"])
 def test_brackets_that_both_read_alike_are_read(pattern: str) -> None:
     assert full_match(pattern, "shop.a")
+
+
+AVRO = {f"{side}.converter": "io.confluent.connect.avro.AvroConverter" for side in ("key", "value")}
+HISTORY = {"schema.history.internal.kafka.topic": "h"}
+ODD = table(column("id", "int"), column("a-b", "int"), key=("id",))
+
+
+def test_avro_with_its_names_is_followed_and_two_columns_of_one_name_are_refused() -> None:
+    renamed = with_config({**AVRO, "field.name.adjustment.mode": "avro"})
+    renamed.check_table(ODD)
+    assert renamed.names_for_avro
+    both = table(column("id", "int"), column("a-b", "int"), column("a_b", "int"), key=("id",))
+    with pytest.raises(SchemaError, match="gives one name to several columns: a-b"):
+        renamed.check_table(both)
+    for other in (
+        {"field.name.adjustment.mode": "avro"},
+        {**AVRO, "field.name.adjustment.mode": "avro_unicode"},
+        {**AVRO, "value.converter.scrub.invalid.names": "true"},
+    ):
+        with_config(other).check_table(ORDERS)
+        with pytest.raises(SchemaError, match="not followed: a-b"):
+            with_config(other).check_table(ODD)
+
+
+def test_ddl_is_read_in_the_history_where_the_converter_does_not_write_json() -> None:
+    assert with_config(HISTORY).ddl_topic == "shop1"
+    assert with_config({**HISTORY, **AVRO}).ddl_topic == "h"
+    with pytest.raises(ConfigError, match="Avro, in which schema changes are not read"):
+        _ = with_config(AVRO).ddl_topic
+
+
+def test_a_transform_with_a_predicate_flattens_the_topics_that_it_names() -> None:
+    predicate = {
+        "transforms": "r,t",
+        "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.r.regex": r"shop1\.(.*)",
+        "transforms.r.replacement": "x.$1",
+        "predicates": "p",
+        "predicates.p.type": "org.apache.kafka.connect.transforms.predicates.TopicNameMatches",
+        "predicates.p.pattern": r"x\.shop\.orders",
+    }
+    flattens = {"transforms.t.type": "io.debezium.transforms.ExtractNewRecordState", "transforms.t.predicate": "p"}
+    settings = with_config({**predicate, **flattens})
+    assert settings.flattened_form("shop.orders") is not None
+    assert settings.flattened_form("shop.customers") is None
+    turned = with_config({**predicate, **flattens, "transforms.t.negate": "true"})
+    assert turned.flattened_form("shop.orders") is None
+    assert turned.flattened_form("shop.customers") is not None
+
+
+def test_a_flattened_table_without_a_key_or_with_the_name_of_an_added_field_is_refused() -> None:
+    settings = with_config(transform("io.debezium.transforms.ExtractNewRecordState", add__fields="op"))
+    settings.check_table(ORDERS)
+    with pytest.raises(SchemaError, match="no key, and t flattens"):
+        settings.check_table(table(column("id", "int"), key=()))
+    with pytest.raises(SchemaError, match="name of a column: __op"):
+        settings.check_table(table(column("id", "int"), column("__op", "int"), key=("id",)))

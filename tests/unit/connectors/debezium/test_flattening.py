@@ -65,10 +65,13 @@ def test_a_null_arrives_as_the_default_only_where_the_form_says_so(name: str) ->
 def test_the_offered_line_makes_events_whole_and_keeps_what_is_added_already(source: str) -> None:
     before = flattened_form("unwrap", {"add.fields": "table:of,op", "add.headers": "source.ts_ms"})
     assert before.lacks(source)
-    name, _, value = before.made_whole(source).partition("=")
-    assert name == "transforms.unwrap.add.fields"
-    after = flattened_form("unwrap", {"add.fields": value, "add.headers": "source.ts_ms"})
+    assert not before.is_placed(source)
+    lines = dict(line.partition("=")[::2] for line in before.made_whole(source).split(", "))
+    options = {name.removeprefix("transforms.unwrap."): value for name, value in lines.items()}
+    after = flattened_form("unwrap", {**options, "add.headers": "source.ts_ms"})
     assert after.lacks(source) == ()
+    assert after.is_placed(source)
+    assert after.made_whole(source) == ""
     assert dict(after.fields)["source.table"] == dict(before.fields)["source.table"] == "__of"
 
 
@@ -90,6 +93,13 @@ def test_a_column_that_has_the_name_of_an_added_field_is_named() -> None:
     form = flattened_form("t", {"add.fields": "op", "delete.tombstone.handling.mode": "rewrite"})
     assert form.hidden_by(["id", "__op", "__deleted"]) == ("__deleted", "__op")
     assert flattened_form("t", {}).hidden_by(["__op", "__deleted"]) == ()
+
+
+def test_a_delete_without_a_value_has_no_place_and_then_nothing_has_one() -> None:
+    whole = {"add.fields": "op,ts_ms,source.ts_ms,lsn,txId,sequence"}
+    for mode, placed in {"rewrite": True, "rewrite-with-tombstone": True, "tombstone": False, "drop": False}.items():
+        form = flattened_form("t", {**whole, "delete.tombstone.handling.mode": mode})
+        assert (form.lacks("postgres"), form.is_placed("postgres")) == ((), placed)
 
 
 UNWRAP = {"transforms": "u", "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState", "topic.prefix": "s"}
