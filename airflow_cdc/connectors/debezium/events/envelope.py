@@ -186,7 +186,7 @@ class _Opener:
             before,
             after,
             place,
-            _snapshot(snapshot),
+            snapshot_of(snapshot),
             snapshot == "false",
             ts_ms=ts_ms,
             bad=bad,
@@ -222,7 +222,7 @@ class _Opener:
         return ""
 
 
-def _snapshot(value: Any) -> str:
+def snapshot_of(value: Any) -> str:
     """Debezium writes true, first, last and their like for a row of its own snapshot; false, or nothing, for a change."""
     if value is None or value == "false":
         return ""

@@ -4,14 +4,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_cdc.connectors.debezium.converters import APICURIO_JSON, Converter, Format
 from airflow_cdc.connectors.debezium.events.envelope import Envelope
+from airflow_cdc.connectors.debezium.events.flattened import Flattened
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.events.wire.avro import Avro
 from airflow_cdc.events.wire.json import Json
+from airflow_cdc.events.wire.json_schema import JsonSchema
 
 if TYPE_CHECKING:
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
     from airflow_cdc.events.frame import Frame
+    from airflow_cdc.events.wire import Wiring
 
 
-def frame_of(settings: ConnectorSettings, table: str) -> Frame:
-    """The frame of the events of "schema.table"."""
-    return Envelope(Json(settings.keys_wrapped), Json(), settings.source, settings.key_mark(table))
+def frame_of(settings: ConnectorSettings, source: str, table: str) -> Frame:
+    """The frame of the events of "schema.table". Raises ConfigError for a format that is not read."""
+    renamed = settings.names_for_avro
+    key, value = (wiring_of(one, renamed=renamed) for one in settings.converters)
+    mark, form = settings.key_mark(table), settings.flattened_form(table)
+    return Envelope(key, value, source, mark) if form is None else Flattened(form, key, value, source, mark)
+
+
+def wiring_of(converter: Converter, *, renamed: bool = False) -> Wiring:
+    """How keys or values are written. `renamed`: see Avro. Raises ConfigError for a format that is not read."""
+    if converter.format in {Format.JSON, Format.UNSEEN} or converter.name == APICURIO_JSON:
+        return Json(converter.wrapped)
+    if converter.framing is not None and converter.format is Format.AVRO:
+        return Avro(converter.framing, renamed)
+    if converter.framing is not None and converter.format is Format.JSON_SCHEMA:
+        return JsonSchema(converter.framing)
+    raise ConfigError(
+        f"{converter.side}.converter is {converter.name}, whose records are not read",
+        where="the connector's configuration",
+    )
