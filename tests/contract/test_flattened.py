@@ -61,7 +61,7 @@ def schemas_of(name: str) -> Schemas:
 
 
 def frame(name: str) -> Flattened:
-    made = frame_of(settings_of(name), name.partition("-")[0], "wires.t")
+    made = frame_of(settings_of(name), "wires.t")
     assert isinstance(made, Flattened)
     sent: Flattened = pickle.loads(pickle.dumps(made))  # noqa: S301 - our own, as it reaches an executor
     return sent

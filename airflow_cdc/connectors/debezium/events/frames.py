@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from airflow_cdc.events.wire import Wiring
 
 
-def frame_of(settings: ConnectorSettings, source: str, table: str) -> Frame:
+def frame_of(settings: ConnectorSettings, table: str) -> Frame:
     """The frame of the events of "schema.table". Raises ConfigError for a format that is not read."""
     renamed = settings.names_for_avro
     key, value = (wiring_of(one, renamed=renamed) for one in settings.converters)
-    mark, form = settings.key_mark(table), settings.flattened_form(table)
+    source, mark, form = settings.source, settings.key_mark(table), settings.flattened_form(table)
     return Envelope(key, value, source, mark) if form is None else Flattened(form, key, value, source, mark)
 
 
