@@ -17,9 +17,11 @@ from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, 
 if TYPE_CHECKING:
     from airflow_cdc.control.control import Control
     from airflow_cdc.core.offset import OffsetCodec
+    from airflow_cdc.events.registry import Registry
 
 _WINGS = {"source": "sources", "connector": "connectors", "transport": "transports", "sink": "sinks"}
 _CONTROL = "control"
+_REGISTRY = "registry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Endpoints:
     """Addresses and credentials of a pipeline's parts. Written only to a file of mode 0600.
 
     `replicas`: servers of the source's kind, by the connections that `source.replicas` names. `control`: the control
-    store's endpoint, if it is not the sink.
+    store's endpoint, if it is not the sink. `registry`: that of the schemas of its records, if `transport.registry` names it.
     """
 
     source: DataEndpoint
@@ -36,9 +38,11 @@ class Endpoints:
     sink: DataEndpoint
     replicas: Mapping[str, DataEndpoint] = field(default_factory=dict)
     control: Endpoint | None = None
+    registry: Endpoint | None = None
 
     def __post_init__(self) -> None:
-        for endpoint in (*(getattr(self, part) for part in _WINGS), *self.replicas.values(), self.control):
+        own = (getattr(self, part) for part in _WINGS)
+        for endpoint in (*own, *self.replicas.values(), self.control, self.registry):
             remember(secrets_in(endpoint))
 
     def limited(self, limits: CallLimits) -> Endpoints:
@@ -50,6 +54,7 @@ class Endpoints:
             self.sink.limited(limits),
             {conn_id: replica.limited(limits) for conn_id, replica in self.replicas.items()},
             self.control.limited(limits) if self.control else None,
+            self.registry.limited(limits) if self.registry else None,
         )
 
     def to_json(self, pipeline: Pipeline) -> dict[str, Any]:
@@ -57,6 +62,8 @@ class Endpoints:
         parts = {part: _to_json(getattr(pipeline, part).kind, getattr(self, part)) for part in _WINGS}
         replicas = {conn_id: _to_json(pipeline.source.kind, one) for conn_id, one in self.replicas.items()}
         apart = {_CONTROL: _to_json(pipeline.control.kind, self.control)} if pipeline.control and self.control else {}
+        if self.registry:
+            apart[_REGISTRY] = _to_json(pipeline.transport.kind, self.registry)
         return {**parts, "replicas": replicas, **apart}
 
     @classmethod
@@ -64,8 +71,13 @@ class Endpoints:
         """The inverse of to_json(); it contains the kinds."""
         parts = {part: _from_json(wing, value[part]) for part, wing in _WINGS.items()}
         replicas = {name: _from_json("sources", one) for name, one in value["replicas"].items()}
-        control = value.get(_CONTROL)
-        return cls(**parts, replicas=replicas, control=control and _from_json("controls", control))
+        control, registry = value.get(_CONTROL), value.get(_REGISTRY)
+        return cls(
+            **parts,
+            replicas=replicas,
+            control=control and _from_json("controls", control),
+            registry=registry and _registry_from_json(registry),
+        )
 
 
 def _to_json(kind: str, endpoint: Endpoint) -> dict[str, Any]:
@@ -77,9 +89,19 @@ def _from_json(wing: str, value: Mapping[str, Any]) -> Any:
     return kind.endpoint.load()(**{key: setting for key, setting in value.items() if key != "kind"})
 
 
+def _registry_from_json(value: Mapping[str, Any]) -> Any:
+    kind = TRANSPORTS[value["kind"]].registry
+    if kind is None:
+        raise ConfigError(f"transport.kind {value['kind']} has no schema registry")
+    return kind.endpoint.load()(**{key: setting for key, setting in value.items() if key != "kind"})
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """One client per part of a pipeline, and one per named replica. Creating them opens no connection."""
+    """One client per part of a pipeline, and one per named replica. Creating them opens no connection.
+
+    `registry`: the one that `transport.registry` names.
+    """
 
     source: Source
     connector: Connector
@@ -87,6 +109,7 @@ class Parts:
     sink: Sink
     control: Control
     replicas: Mapping[str, Source] = field(default_factory=dict)
+    registry: Registry | None = None
 
     def limited(self, limits: CallLimits, circuits: Circuits) -> Parts:
         """A copy whose calls are limited by `limits` and go through their endpoint's circuit breaker."""
@@ -101,6 +124,7 @@ class Parts:
             sink=guarded(self.sink),
             control=guard(self.control, self.control.endpoint, circuits),
             replicas={conn_id: guarded(replica) for conn_id, replica in self.replicas.items()},
+            registry=None if self.registry is None else guarded(self.registry),
         )
 
 
@@ -125,7 +149,16 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
         sink=sink,
         control=Control(_control_store(pipeline, endpoints, sink), pipeline.name),
         replicas={conn_id: source(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
+        registry=_registry(pipeline, endpoints),
     )
+
+
+def _registry(pipeline: Pipeline, endpoints: Endpoints) -> Registry | None:
+    kind = TRANSPORTS[pipeline.transport.kind].registry
+    if kind is None or endpoints.registry is None:
+        return None
+    made: Registry = kind.client.load()(endpoints.registry)
+    return made
 
 
 def _connector(pipeline: Pipeline, endpoints: Endpoints, codec: OffsetCodec, transport: Transport) -> Connector:

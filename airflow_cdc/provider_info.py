@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_cdc.config.settings import OPTIONS
-from airflow_cdc.kinds import WINGS
+from airflow_cdc.kinds import TRANSPORTS, WINGS
 
 NAME = "CDC"
 PACKAGE = "airflow-provider-cdc"
@@ -60,6 +60,7 @@ def _forms() -> list[dict[str, Any]]:
     """The connection types of the built-in kinds, each once. Other distributions declare theirs themselves."""
     kinds = (wing[name] for wing in WINGS.values() for name in wing.built_in)
     forms = [kind.form.load() for kind in kinds if kind.form is not None]
+    forms += [one.registry.form.load() for one in (TRANSPORTS[name] for name in TRANSPORTS.built_in) if one.registry]
     return list({form["connection-type"]: form for form in forms}.values())
 
 

@@ -295,6 +295,15 @@ class ReadsFew(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsHeaders(Protocol):
+    """A TopicReader that can read records with their headers."""
+
+    def with_headers(self) -> TopicReader:
+        """The same, whose records have a further column `headers`, or `headers` in memory."""
+        ...
+
+
 class StageWriter(Protocol):
     """A sink, for Spark. Every write is one commit with a `summary`, which states the table's progress."""
 

@@ -128,12 +128,23 @@ class ConnectorKind:
 
 
 @dataclass(frozen=True, slots=True)
+class RegistryKind:
+    """A schema registry beside a message system; `client` satisfies events.registry.Registry, called with the endpoint."""
+
+    endpoint: Lazy[Any]
+    client: Lazy[Any]
+    hook: Lazy[Any]
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
 class TransportKind:
     """A kind of message system between connector and sink.
 
     Attributes:
         hook: None if there is nothing to connect to.
         reader: Spark's reader of its records (spark_apps.ports.TopicReader), called with the client.
+        registry: what `transport.registry` leads to; None: its records have no schemas elsewhere.
     """
 
     name: str
@@ -147,6 +158,7 @@ class TransportKind:
     jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
+    registry: RegistryKind | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ class TransportSpec:
     kind: str = key("What carries the events.")
     conn_id: str = key("Airflow connection of the brokers.", form=CONNECTION)
 
+    @property
+    def schemas_conn_id(self) -> str:
+        """The Airflow connection of the schema registry; "" if none is named."""
+        return ""
+
     def at(self, endpoint: E) -> E:
         """The connection's endpoint with what this pipeline's own keys add to it."""
         return endpoint

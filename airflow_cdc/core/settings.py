@@ -238,7 +238,7 @@ def _connections(one: Declared, value: Any) -> Iterator[tuple[str, str]]:
         return
     elif isinstance(value, tuple):
         yield from ((f"{one.name}.{n}", conn_id) for n, conn_id in enumerate(value))
-    else:
+    elif value:
         yield one.name, value
 
 

@@ -48,12 +48,16 @@ class TopicState:
 
 @dataclass(frozen=True, slots=True)
 class NewestRecord:
-    """How a topic's newest record is written; `headers`: their names; `at_ms`: when (epoch), 0: not said."""
+    """How a topic's newest record is written.
+
+    `headers`: their names; `at_ms`: when (epoch), 0: not said; `carried`: the headers with their values.
+    """
 
     key: bytes | None
     value: bytes | None
     headers: tuple[str, ...] = ()
     at_ms: int = 0
+    carried: tuple[tuple[str, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.schemas import check_registry
 from airflow_cdc.flows.stages import check_stages
 from airflow_cdc.flows.written import look_at_events
 from airflow_cdc.java import java_command
@@ -272,6 +273,7 @@ _PARTS = (
     _years,
     _carried,
     _events,
+    check_registry,
     _transport,
     _sink,
     check_stages,

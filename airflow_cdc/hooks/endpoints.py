@@ -22,6 +22,9 @@ def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, Cdc
     }
     if (hook := TRANSPORTS[pipeline.transport.kind].hook) is not None:
         parts["transport"] = hook.load()(own_connection(pipeline.transport))
+    schemas = TRANSPORTS[pipeline.transport.kind].registry
+    if schemas is not None and pipeline.transport.schemas_conn_id:
+        parts["registry"] = schemas.hook.load()(pipeline.transport.schemas_conn_id)
     if (hook := SINKS[pipeline.sink.kind].hook) is not None:
         parts["sink"] = hook.load()(own_connection(pipeline.sink))
     if pipeline.control is not None:

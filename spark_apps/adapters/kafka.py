@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # More records than this in a batch are read by several tasks per partition.
 SPLIT_AT = 10_000
 SPLITS = 4
+# the column of a record's headers, in their order
+RAW_HEADERS = "headers array<struct<key: string, value: binary>>"
 
 _JAAS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -34,13 +36,18 @@ _IAM = "software.amazon.msk.auth.iam"
 
 @dataclass(frozen=True, slots=True)
 class KafkaTopics:
-    """The topics of a cluster, as ports.TopicReader."""
+    """The topics of a cluster, as ports.TopicReader. `headers`: whether records are read with theirs."""
 
     transport: KafkaTransport
+    headers: bool = False
+
+    def with_headers(self) -> KafkaTopics:
+        """See ports.ReadsHeaders."""
+        return replace(self, headers=True)
 
     def read(self, spark: SparkSession, ranges: Ranges) -> DataFrame:
         """See `read_topics`."""
-        return read_topics(spark, self.transport.endpoint, ranges)
+        return read_topics(spark, self.transport.endpoint, ranges, headers=self.headers)
 
     def few(self, topic: str, bounds: Bounds, most_bytes: int) -> Sequence[TopicRecord] | None:
         """See ports.ReadsFew."""
@@ -58,27 +65,31 @@ def nonempty(ranges: Ranges) -> dict[str, dict[int, tuple[int, int]]]:
     return {topic: partitions for topic, partitions in result.items() if partitions}
 
 
-def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges) -> DataFrame:
+def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges, *, headers: bool = False) -> DataFrame:
     """The records in the ranges, as (topic, partition, offset, key, value); key and value are bytes.
+
+    `headers`: and their headers as RAW_HEADERS, NULL where a record has none.
 
     One batch with explicit starting and ending offsets: offsets that the broker no longer has fail the job, they
     are not skipped. Ranges without a record cost nothing: no connection, no job.
     """
     wanted = nonempty(ranges)
     if not wanted:
-        return spark.createDataFrame([], RAW_SCHEMA)
+        return spark.createDataFrame([], f"{RAW_SCHEMA}, {RAW_HEADERS}" if headers else RAW_SCHEMA)
     options = {
         **kafka_options(endpoint),
         "assign": json.dumps({topic: sorted(partitions) for topic, partitions in wanted.items()}),
         "startingOffsets": _offsets(wanted, 0),
         "endingOffsets": _offsets(wanted, 1),
         "failOnDataLoss": "true",
+        "includeHeaders": str(headers).lower(),
         # an exactly-once worker writes in transactions; aborted ones must not be read
         "kafka.isolation.level": "read_committed",
     }
     if count(wanted) > SPLIT_AT:
         options["minPartitions"] = str(SPLITS * sum(len(partitions) for partitions in wanted.values()))
-    return spark.read.format("kafka").options(**options).load().select("topic", "partition", "offset", "key", "value")
+    columns = ["topic", "partition", "offset", "key", "value", *(["headers"] if headers else [])]
+    return spark.read.format("kafka").options(**options).load().select(*columns)
 
 
 def _offsets(ranges: Ranges, side: int) -> str:

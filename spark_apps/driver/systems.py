@@ -8,11 +8,13 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
+from airflow_cdc.core.capture import CaptureSettings, RecordSettings
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.kind import Lazy
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.schemas import registry_of
 from airflow_cdc.kinds import SINKS, SOURCES, TRANSPORTS, reads_of
 from airflow_cdc.spark_apps.driver.throttle import Gate, throttled
 from airflow_cdc.spark_apps.ports import (
@@ -22,6 +24,7 @@ from airflow_cdc.spark_apps.ports import (
     ReadDdl,
     ReadFew,
     ReadsFew,
+    ReadsHeaders,
     RowReader,
     StageWriter,
     TableKeeper,
@@ -58,17 +61,39 @@ def open_systems(run: Run) -> Systems:
     """
     pipeline, clients = run.pipeline, run.clients
     pipeline.check_applied("this task")
-    decoder = _load(reads_of(pipeline).decoder, f"reads events of {pipeline.connector.kind} about such a source", run)
-    topics = _load(TRANSPORTS[pipeline.transport.kind].reader, f"reads events in {pipeline.transport.kind}", run)
+    capture = connector_settings(run)
     sink = SINKS[pipeline.sink.kind]
     letters = _load(sink.letters, f"keeps dead letters in {sink.name}", run)
     return Systems(
         row_reader(run),
-        decoder(connector_settings(run)),
-        topics(clients.transport),
+        _events(run, capture),
+        _topics(run, capture),
         stage_writer(run),
         letters(clients.sink, pipeline.name),
     )
+
+
+def _events(run: Run, capture: CaptureSettings) -> EventDecoder:
+    what = f"reads events of {run.pipeline.connector.kind} about such a source"
+    decoder = _load(reads_of(run.pipeline).decoder, what, run)
+    registry = registry_of(run, capture)
+    made: EventDecoder = decoder(capture) if registry is None else decoder(capture, registry.texts)
+    return made
+
+
+def _topics(run: Run, capture: CaptureSettings) -> TopicReader:
+    """Raises ConfigError for a transport whose records are read without the headers that the connector's need."""
+    kind = TRANSPORTS[run.pipeline.transport.kind]
+    made: TopicReader = _load(kind.reader, f"reads events in {kind.name}", run)(run.clients.transport)
+    if not isinstance(capture, RecordSettings) or not capture.headers:
+        return made
+    if not isinstance(made, ReadsHeaders):
+        raise ConfigError(
+            f"the connector writes parts of its records into headers, and records in {kind.title} are read without them",
+            where=run.where,
+            todo="Let it write them into the records: apicurio.registry.headers.enabled=false, add.fields for add.headers.",
+        )
+    return made.with_headers()
 
 
 def row_reader(run: Run, each: int | None = None) -> RowReader:

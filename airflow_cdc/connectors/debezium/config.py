@@ -38,9 +38,11 @@ from airflow_cdc.connectors.debezium.rows import (
     row_refusals,
     without_left_out,
 )
+from airflow_cdc.core.capture import RegistryAddress
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import number_in
+from airflow_cdc.events.record import Ids
 from airflow_cdc.events.value import Values
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
@@ -84,7 +86,7 @@ class ConnectorSettings:
     Attributes:
         prefix: topic.prefix, also the `server` of the offset's partition; "" where it can't be seen.
         event_values: how values are written in events; None where a refusal says why they can't be decoded.
-        truncates_seen: op t events are produced for TRUNCATE.
+        truncates_seen: op t events are produced for TRUNCATE; flattened, they look like deletes without a key.
         null_becomes_default: a NULL in a nullable column that has a default arrives as that default.
         years_adjusted: dates in the years 1 to 99 arrive as 1970 to 2069, indistinguishable from real ones.
         keep_alive_ms: after this long without an event Debezium considers its connection lost, even with a full queue.
@@ -149,7 +151,7 @@ class ConnectorSettings:
             routes=transforms.routes,
             filters=_present(cfg, r"(table|schema|database)\.(include|exclude)\.list"),
             column_rules=_present(cfg, COLUMN_RULES),
-            truncates_seen="t" not in split_list(cfg.get("skipped.operations", "t")),
+            truncates_seen="t" not in split_list(cfg.get("skipped.operations", "t")) and not transforms.flattened,
             null_becomes_default=replaces_nulls(config),
             years_adjusted=not is_false(cfg.get("enable.time.adjuster", "true")),
             keep_alive_ms=_integer(cfg, _KEEP_ALIVE) or 60_000,
@@ -210,6 +212,23 @@ class ConnectorSettings:
     def keys_wrapped(self) -> bool | None:
         """Whether keys are sent in a schema block; None: the worker's converter decides, and it shows by each key."""
         return next((one.wrapped for one in self.converters if one.side == "key"), None)
+
+    @property
+    def headers(self) -> bool:
+        """See core.capture.RecordSettings."""
+        framed = any(one.framing is not None and one.framing.ids is Ids.HEADERS for one in self.converters)
+        return framed or any(form.headers for form in self.flattened)
+
+    @property
+    def needs_registry(self) -> bool:
+        """See core.capture.RecordSettings."""
+        return any(one.needs_registry for one in self.converters)
+
+    @property
+    def registry(self) -> RegistryAddress | None:
+        """See core.capture.RecordSettings."""
+        named = (one for one in self.converters if one.needs_registry and one.registry)
+        return next((RegistryAddress(one.registry, one.user, one.password) for one in named), None)
 
     @property
     def names_for_avro(self) -> bool:

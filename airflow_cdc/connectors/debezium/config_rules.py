@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.events.frames import frame_of
 from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms, read_at
 from airflow_cdc.connectors.debezium.null_defaults import NullFault, null_fault, replaces_nulls
@@ -16,6 +17,8 @@ from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.topics import NewestRecord
+from airflow_cdc.events.record import RawRecord, SchemaId
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,11 @@ class DebeziumConfigRules:
     ) -> Sequence[Check]:
         """How the connector's records are written, by its topics' newest ones."""
         return written(self.capture(config), subject, tables, newest)
+
+    def schemas_of(self, config: Mapping[str, str], table: str, record: NewestRecord) -> Sequence[SchemaId]:
+        """See flows.schemas.NamesSchemas."""
+        raw = RawRecord(0, 0, record.key, record.value, record.carried)
+        return frame_of(self.capture(config), table).schemas_of(raw)
 
     def looks(self, table: Table, capture: CaptureSettings) -> Iterator[Look]:
         """Queries for values that Debezium's events don't carry."""

@@ -104,13 +104,14 @@ def read_converter(config: Mapping[str, str], side: str) -> Converter:
     options = {key.removeprefix(own): value.strip() for key, value in config.items() if key.startswith(own)}
     known = _KNOWN.get(name, _Known(Format.OTHER if name else Format.UNSEEN))
     option, value = known.keeps_null
-    user, password = _login(options)
+    address = _registry(name, options)
+    user, password = _login(options, address)
     return Converter(
         side,
         name,
         known.format,
         _framing(name, side, options),
-        _registry(name, options),
+        address.url,
         user,
         password,
         not option or options.get(option, "").lower() != value,
@@ -152,19 +153,21 @@ def _of_apicurio(side: str, options: Mapping[str, str]) -> Framing | None:
     return Framing(Ids.CONFLUENT if four else Ids.APICURIO, side, kind)
 
 
-def _registry(name: str, options: Mapping[str, str]) -> str:
+def _registry(name: str, options: Mapping[str, str]) -> Address:
     urls = options.get("apicurio.registry.url" if name.startswith(_APICURIO) else "schema.registry.url", "")
     try:
-        return Address.of(urls.split(",", maxsplit=1)[0], "the schema registry").url
+        return Address.of(urls.split(",", maxsplit=1)[0], "the schema registry")
     except ConfigError:
-        return ""  # the connector could not use it either
+        return Address("", "", "")  # the connector could not use it either
 
 
-def _login(options: Mapping[str, str]) -> tuple[str, str]:
+def _login(options: Mapping[str, str], address: Address) -> tuple[str, str]:
     """Case: basic.auth.user.info=cdc:secret. A placeholder, which Connect alone resolves, is no login."""
     info = options.get("basic.auth.user.info") or options.get("schema.registry.basic.auth.user.info") or ""
-    user, _, password = info.partition(":") if not info.startswith("${") else ("", "", "")
+    if info:
+        user, _, password = info.partition(":") if not info.startswith("${") else ("", "", "")
+        return user, password
     return (
-        user or options.get("apicurio.auth.username", ""),
-        password or options.get("apicurio.auth.password", ""),
+        options.get("apicurio.auth.username", "") or address.user,
+        options.get("apicurio.auth.password", "") or address.password,
     )

@@ -19,6 +19,8 @@ _OBJECTS: Final = (
     ({"specversion", "data"}, "a CloudEvent"),
 )
 _ID_BYTES: Final = 5
+ROW: Final = "a row without its envelope (flattened, or of an outbox)"
+NULL: Final = "JSON null, as of a flattened delete"
 _FOLLOWED: Final = frozenset(what for _, what in _OBJECTS[:3])
 
 
@@ -36,9 +38,11 @@ def form_of_value(data: bytes, headers: Sequence[str] = ()) -> Form:
         value = json.loads(data.decode())
     except (ValueError, RecursionError):  # also what is not UTF-8
         return Form(_foreign(data, headers, "value"), is_json=False, is_followed=False)
+    if value is None or (_is_wrapped(value) and value["payload"] is None):
+        return Form(NULL, is_json=True, is_followed=False)
     if not isinstance(value, dict):
         return Form("JSON that is no object", is_json=True, is_followed=False)
-    body, around = (value["payload"], ", in a schema block") if value.keys() == {"schema", "payload"} else (value, "")
+    body, around = (value["payload"], ", in a schema block") if _is_wrapped(value) else (value, "")
     what = _object(body) if isinstance(body, dict) else "JSON that is no object"
     return Form(f"{what}{around}", is_json=True, is_followed=what in _FOLLOWED)
 
@@ -52,9 +56,13 @@ def form_of_key(data: bytes, headers: Sequence[str] = ()) -> Form:
     return Form("JSON" if is_object else "JSON that is no object", is_json=True, is_followed=is_object)
 
 
+def _is_wrapped(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"schema", "payload"}
+
+
 def _object(body: Mapping[str, Any]) -> str:
     named = (what for fields, what in _OBJECTS if fields <= body.keys())
-    return next(named, "a row without its envelope (flattened, or of an outbox)")
+    return next(named, ROW)
 
 
 def _foreign(data: bytes, headers: Sequence[str], side: str) -> str:

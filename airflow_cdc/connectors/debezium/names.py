@@ -42,8 +42,9 @@ SNAPSHOT_MODE: Final = "snapshot.mode"
 # the mode that reads all definitions again is called `recovery` since then; 1.9.7 and 2.5.4 refuse that word, 3.6.1 the older
 _NEW_MODES_SINCE: Final = (2, 6)
 _RELEASE: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
-# settings of logins and of Connect's own clients: nothing that is concluded here depends on them
+# settings of logins, of Connect's own clients and of its way to a registry: nothing that is concluded here depends on them
 _NOT_ASKED: Final = re.compile(
+    r"(key|value)\.converter\.(schema\.registry\.|apicurio\.registry\.)?(url|(basic\.)?auth\..*)|"
     r"(database|driver)\..*|.*\.(consumer|producer)\..*|(consumer|producer|admin)\..*|.*(password|secret|bootstrap).*"
 )
 

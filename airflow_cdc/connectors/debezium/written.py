@@ -6,14 +6,16 @@ A connector that names no converter uses its worker's, and Connect's REST interf
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
-from airflow_cdc.connectors.debezium.forms import Form, converter_todo, form_of_key, form_of_value
+from airflow_cdc.connectors.debezium.converters import Converter
+from airflow_cdc.connectors.debezium.forms import NULL, ROW, Form, converter_todo, form_of_key, form_of_value
 from airflow_cdc.core.capture import Newest
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.topics import NewestRecord
+from airflow_cdc.events.record import Unreadable
 
 _SHOWN: Final = 5
 
@@ -45,8 +47,10 @@ def written(
     records = newest([*topics, settings.heartbeat_topic])
     now = {side: _now(records.values(), side) for side in settings.unseen_converters}
     looks: dict[_Looked, list[str]] = {}
+    of_tables = settings.topics(tables)
     for topic in topics:
-        looks.setdefault(_look(records.get(topic), now), []).append(topic)
+        wants = _Wants.of(settings, of_tables[topic][0]) if topic in of_tables else _Wants()
+        looks.setdefault(_look(records.get(topic), now, wants), []).append(topic)
     return [
         Check(subject, "events", one.state, f"{one.what}: {_names(names)}", one.todo) for one, names in looks.items()
     ]
@@ -55,16 +59,55 @@ def written(
 def _now(records: Iterable[NewestRecord], side: str) -> Form | None:
     """How the worker's converter writes now: the newest record of all, heartbeats too. What is written otherwise is older."""
     ordered = sorted(records, key=lambda record: record.at_ms, reverse=True)
-    return next((form for record in ordered for name, form in _forms(record) if name == side), None)
+    return next((form for record in ordered for name, form in _forms(record, _Wants()) if name == side), None)
 
 
-def _look(record: NewestRecord | None, now: Mapping[str, Form | None]) -> _Looked:
+@dataclass(frozen=True, slots=True)
+class _Wants:
+    """What the settings say of a topic's records.
+
+    `framed`: side → its converter, for those that write schemas' ids; `flattened`: whether a value is a row.
+    """
+
+    framed: Mapping[str, Converter] = field(default_factory=dict)
+    flattened: bool = False
+
+    @classmethod
+    def of(cls, settings: ConnectorSettings, table: str) -> _Wants:
+        framed = {one.side: one for one in settings.converters if one.needs_ids}
+        return cls(framed, settings.flattened_form(table) is not None)
+
+    def form(self, side: str, data: bytes, record: NewestRecord) -> Form:
+        """How a key or a value is written, and whether it is so that it can be read by these settings."""
+        if (converter := self.framed.get(side)) is not None:
+            return _framed(converter, data, record)
+        if side == "key":
+            return form_of_key(data, record.headers)
+        form = form_of_value(data, record.headers)
+        rows = form.what.startswith((ROW, NULL))
+        if not self.flattened:
+            return form
+        return form._replace(is_followed=rows, what=form.what if rows else f"{form.what}, not flattened")
+
+
+def _framed(converter: Converter, data: bytes, record: NewestRecord) -> Form:
+    try:
+        if converter.framing is not None:
+            converter.framing.split(data, record.carried)
+    except Unreadable:
+        form_of = form_of_key if converter.side == "key" else form_of_value
+        return Form(f"{form_of(data, record.headers).what}, not {converter.format}", is_json=False, is_followed=False)
+    return Form(f"{converter.format} with a schema of the registry", is_json=False, is_followed=True)
+
+
+def _look(record: NewestRecord | None, now: Mapping[str, Form | None], wants: _Wants) -> _Looked:
     """`now`: side → how the worker's converter writes it; sides whose converter the connector names are absent."""
     if record is None:
         return _no_record(now)
-    wrong = {side: form for side, form in _forms(record) if not form.is_followed}
+    forms = dict(_forms(record, wants))
+    wrong = {side: form for side, form in forms.items() if not form.is_followed}
     if not wrong:
-        return _Looked("ok", _value(record))
+        return _Looked("ok", forms["value"].what if "value" in forms else "a delete without a value")
     what = "; ".join(f"the {side} is {form.what}" for side, form in wrong.items())
     foreign = [side for side, form in wrong.items() if not form.is_json and _is_foreign(now.get(side))]
     return _Looked("bad", what, converter_todo(foreign)) if foreign else _Looked("warn", what, _OLDER)
@@ -79,15 +122,11 @@ def _no_record(now: Mapping[str, Form | None]) -> _Looked:
         return _Looked("bad", f"no record yet, and {what}", converter_todo(foreign))
     if None in now.values():
         return _Looked("unknown", "no record yet, so how events are written is not known", _UNKNOWN)
-    return _Looked("ok", "no record yet, and JSON by the connector's settings or its other records")
+    return _Looked("ok", "no record yet, and a form that is read by the connector's settings or its other records")
 
 
 def _is_foreign(form: Form | None) -> bool:
     return form is not None and not form.is_json
-
-
-def _value(record: NewestRecord) -> str:
-    return "a delete without a value" if record.value is None else form_of_value(record.value, record.headers).what
 
 
 _UNKNOWN: Final = (
@@ -100,11 +139,10 @@ _OLDER: Final = (
 )
 
 
-def _forms(record: NewestRecord) -> Iterator[tuple[str, Form]]:
-    if record.key is not None:
-        yield "key", form_of_key(record.key, record.headers)
-    if record.value is not None:
-        yield "value", form_of_value(record.value, record.headers)
+def _forms(record: NewestRecord, wants: _Wants) -> Iterator[tuple[str, Form]]:
+    for side, data in (("key", record.key), ("value", record.value)):
+        if data is not None:
+            yield side, wants.form(side, data, record)
 
 
 def _names(topics: Sequence[str]) -> str:

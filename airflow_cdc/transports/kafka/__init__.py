@@ -1,6 +1,6 @@
 """Kafka."""
 
-from airflow_cdc.core.kind import Lazy, TransportKind
+from airflow_cdc.core.kind import Lazy, RegistryKind, TransportKind
 from airflow_cdc.transports.kafka.settings import KafkaSettings
 
 KIND = TransportKind(
@@ -15,4 +15,10 @@ KIND = TransportKind(
     form=Lazy(".connection:FORM", __name__),
     jars=Lazy(".jars:JARS", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.kafka:KafkaTopics"),
+    registry=RegistryKind(
+        endpoint=Lazy(".registry:RegistryEndpoint", __name__),
+        client=Lazy(".registry:SchemaRegistry", __name__),
+        hook=Lazy("airflow_cdc.hooks.schema_registry:SchemaRegistryHook"),
+        form=Lazy(".registry_connection:FORM", __name__),
+    ),
 )

@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
@@ -25,6 +25,7 @@ from airflow_cdc.events.record import SchemaId
 # what stands before the interface's name where Apicurio serves several of them
 _APIS: Final = re.compile(r"/apis/(?:registry|ccompat)/v\d+$")
 _NATIVE: Final = "/apis/registry/v2/ids"
+_SYSTEM: Final = "/apis/registry/v2/system/info"
 _GLOBAL: Final = "globalId"
 _UNKNOWN_SCHEMA: Final = frozenset({404, 40403})
 _CHECK: Final = "Check the registry's address in its connection, and that it answers there."
@@ -33,12 +34,17 @@ _ELSE: Final = "Something else answers there, such as a proxy or a login page: c
 _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
+T = TypeVar("T")
+# An answer, and where it is from → what it says. Raises TransportError
+_ReadAnswer: TypeAlias = Callable[[httpx.Response, str], T]
+
+
 class RegistryBusyError(TransportError):
     """The registry did not answer, or not yet: it is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryEndpoint:
+class RegistryEndpoint(TlsSettings):
     """Address and credentials of a schema registry.
 
     `url` may carry login and password; they are moved into `user` and `password`. It is that of Confluent's interface
@@ -49,7 +55,6 @@ class RegistryEndpoint:
     url: str
     user: str = ""
     password: str = field(default="", repr=False)
-    tls: TlsSettings = field(default_factory=TlsSettings)
     timeout: float = 30.0
     retry_for: float = 60.0
     trust_env: bool = False
@@ -108,6 +113,13 @@ class SchemaRegistry:
         """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
+    def reach(self) -> None:
+        """See events.registry.Registry: a list that every interface has, and that may be empty."""
+        root = _APIS.sub("", self.endpoint.url)
+        native = root != self.endpoint.url
+        address = f"{root}{_SYSTEM}" if native else f"{root}/subjects"
+        self._retried(address, _reached)
+
     def texts(self, schemas: Iterable[SchemaId]) -> Mapping[SchemaId, str]:
         """The text of each schema; those that the registry does not know are absent.
 
@@ -126,15 +138,18 @@ class SchemaRegistry:
             self._client = self._closing = None
 
     def _asked(self, schema: SchemaId) -> str | None:
+        return self._retried(self.endpoint.address_of(schema), _schema_in)
+
+    def _retried(self, address: str, read: _ReadAnswer[T]) -> T:
         retrying = Retrying(
             retry=retry_if_exception_type(RegistryBusyError),
             stop=stop_after_delay(self.endpoint.retry_for),
             wait=wait_exponential(0.1, max=2.0) + wait_random(0, 0.1),
             reraise=True,
         )
-        return retrying(self._once, self.endpoint.address_of(schema))
+        return retrying(self._once, address, read)
 
-    def _once(self, address: str) -> str | None:
+    def _once(self, address: str, read: _ReadAnswer[T]) -> T:
         where = f"{self.where}, GET {address.removeprefix(self.endpoint.url)}"
         try:
             answer = ask(self._http(), "GET", address, within=self.endpoint.timeout)
@@ -142,19 +157,14 @@ class SchemaRegistry:
             raise TransportError(str(error), where=where, todo=_ELSE) from None
         except httpx.HTTPError as error:
             raise _unanswered(error, where) from None
-        data = _json(answer)
-        if answer.is_success and data is not None:
-            return _text_of(data, where)
-        if answer.status_code == 404 and isinstance(data, dict) and data.get("error_code") in _UNKNOWN_SCHEMA:
-            return None
-        raise _refusal(answer, where)
+        return read(answer, where)
 
     def _http(self) -> httpx.Client:
         if self._client is None:
             e = self.endpoint
             self._client = httpx.Client(
                 auth=httpx.BasicAuth(e.user, e.password) if e.user else None,
-                verify=e.tls.tls_context(e.where),
+                verify=e.tls_context(e.where),
                 timeout=httpx.Timeout(e.timeout, connect=min(e.timeout, 10.0)),
                 headers={"Accept": "application/json, application/vnd.schemaregistry.v1+json;q=0.9, */*;q=0.5"},
                 trust_env=e.trust_env,
@@ -162,6 +172,22 @@ class SchemaRegistry:
             # nothing announces the end of a run: its sockets are closed when the object is garbage-collected
             self._closing = weakref.finalize(self, self._client.close)
         return self._client
+
+
+def _schema_in(answer: httpx.Response, where: str) -> str | None:
+    """The text in an answer; None for one that says that there is none. Raises TransportError."""
+    data = _json(answer)
+    if answer.is_success and data is not None:
+        return _text_of(data, where)
+    if answer.status_code == 404 and isinstance(data, dict) and data.get("error_code") in _UNKNOWN_SCHEMA:
+        return None
+    raise _refusal(answer, where)
+
+
+def _reached(answer: httpx.Response, where: str) -> None:
+    """Raises TransportError for an answer that is none of a registry's."""
+    if not answer.is_success or _json(answer) is None:
+        raise _refusal(answer, where)
 
 
 def _text_of(data: Any, where: str) -> str:

@@ -112,6 +112,7 @@ class Record:
     offset: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 @contextmanager
@@ -290,8 +291,9 @@ def read_newest(endpoint: KafkaEndpoint, parts: Mapping[tuple[str, int], tuple[i
 
 
 def _newer(known: NewestRecord | None, record: Any) -> NewestRecord:
-    headers = tuple(str(name) for name, _ in record.headers or ())
-    other = NewestRecord(record.key, record.value, headers, max(record.timestamp or 0, 0))
+    carried = _headers(record)
+    names = tuple(name for name, _ in carried)
+    other = NewestRecord(record.key, record.value, names, max(record.timestamp or 0, 0), carried)
     if known is None:
         return other
     return max(other, known, key=lambda one: (one.value is not None, one.at_ms))
@@ -314,7 +316,12 @@ def _drain(consumer: Any, ends: Mapping[Any, int], deadline: float, where: str) 
         for part, batch in consumer.poll(timeout_ms=_POLL_MS).items():
             for record in batch:
                 if record.offset < ends[part]:
-                    yield Record(record.partition, record.offset, record.key, record.value)
+                    yield Record(record.partition, record.offset, record.key, record.value, _headers(record))
+
+
+def _headers(record: Any) -> tuple[tuple[str, bytes], ...]:
+    """A header without a value is empty."""
+    return tuple((str(name), value or b"") for name, value in record.headers or ())
 
 
 def _quiet() -> None:

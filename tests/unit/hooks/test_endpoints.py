@@ -9,19 +9,25 @@ from typing import Any
 import pytest
 
 from airflow_cdc.config.registry import load_registry
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import (
     ConfigError,
 )
+from airflow_cdc.core.secrets import mask_text
+from airflow_cdc.flows.run import make_run
+from airflow_cdc.flows.schemas import registry_of
 from airflow_cdc.hooks.debezium_engine import DebeziumEngineHook
 from airflow_cdc.hooks.endpoints import resolve_endpoints
 from airflow_cdc.hooks.iceberg import IcebergCatalogHook
 from airflow_cdc.hooks.kafka import CdcKafkaHook
 from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
-from airflow_cdc.parts import Endpoints
+from airflow_cdc.hooks.schema_registry import SchemaRegistryHook
+from airflow_cdc.parts import Endpoints, open_parts
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.transports.kafka.registry import RegistryEndpoint
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 from tests.unit.conftest import SECRETS
 
@@ -169,3 +175,69 @@ def test_secrets_of_a_catalog_stand_in_the_password_field(monkeypatch: pytest.Mo
     assert endpoint.properties == {"type": "rest", "uri": "https://x", "credential": "id:s"}
     with pytest.raises(ConfigError, match="neither type nor uri"):
         IcebergCatalogHook(conn(monkeypatch, conn_type="iceberg_catalog")).endpoint()
+
+
+REGISTRY = {"conn_type": "cdc_schema_registry", "host": "https://r:8081", "login": "u", "password": "s3cret-of-schemas"}
+
+
+def test_a_schema_registry_has_an_endpoint_that_survives_the_settings_file(
+    connections: dict[str, str], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert resolve_endpoints(load_registry(registry)["shop"]).registry is None
+    registry.write_text(
+        registry.read_text().replace("conn_id: shop_kafka", "conn_id: shop_kafka, registry: shop_schemas")
+    )
+    pipeline = load_registry(registry)["shop"]
+    with pytest.raises(ConfigError, match=r"'shop_schemas' is not defined.*--conn-type cdc_schema_registry"):
+        resolve_endpoints(pipeline)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SCHEMAS", json.dumps({**REGISTRY, "extra": {"ca_file": "/ca.pem"}}))
+    endpoints = resolve_endpoints(pipeline)
+    found = endpoints.registry
+    assert isinstance(found, RegistryEndpoint)
+    assert (found.url, found.user, found.ca_file, found.verify) == ("https://r:8081", "u", "/ca.pem", True)
+    written = json.loads(json.dumps(endpoints.to_json(pipeline)))
+    assert Endpoints.from_json(written) == endpoints
+    assert "s3cret-of-schemas" not in repr(endpoints)
+    assert "s3cret-of-schemas" not in mask_text("login s3cret-of-schemas failed")
+    made = open_parts(pipeline, endpoints).registry
+    assert made is not None
+    assert made.where == "schema registry https://r:8081"
+
+
+@pytest.mark.parametrize(
+    ("fields", "url"),
+    [
+        ({"conn_type": "cdc_schema_registry", "host": "r"}, "http://r:8081"),
+        ({"conn_type": "http", "host": "r", "port": 80, "schema": "https"}, "https://r:80"),
+        ({"conn_type": "http", "host": "http://a:b@r:8080/apis/registry/v2"}, "http://r:8080/apis/registry/v2"),
+    ],
+)
+def test_the_address_of_a_schema_registry(monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any], url: str) -> None:
+    assert SchemaRegistryHook(conn(monkeypatch, **fields)).endpoint().url == url
+
+
+def test_the_registry_of_a_connector_is_the_pipelines_own_or_that_of_its_settings(
+    connections: dict[str, str], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = load_registry(registry)["shop"]
+    run = make_run(pipeline, resolve_endpoints(pipeline), "r1", "/reports")
+    plain = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"}
+    avro = {**plain, "value.converter": "io.confluent.connect.avro.AvroConverter"}
+    assert registry_of(run, ConnectorSettings.from_config(plain)) is None
+    with pytest.raises(ConfigError, match=r"name none that can be used.*registry: CONN_ID"):
+        registry_of(run, ConnectorSettings.from_config(avro))
+    own = {**avro, "value.converter.schema.registry.url": "http://u:s3cret-in-a-url@theirs:8081"}
+    found = registry_of(run, ConnectorSettings.from_config(own))
+    assert found is not None
+    assert found.where == "schema registry http://theirs:8081"
+    assert "s3cret-in-a-url" not in mask_text("login s3cret-in-a-url failed")
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SCHEMAS", json.dumps(REGISTRY))
+    registry.write_text(
+        registry.read_text().replace("conn_id: shop_kafka", "conn_id: shop_kafka, registry: shop_schemas")
+    )
+    pipeline = load_registry(registry)["shop"]
+    named = registry_of(
+        make_run(pipeline, resolve_endpoints(pipeline), "r1", "/reports"), ConnectorSettings.from_config(own)
+    )
+    assert named is not None
+    assert named.where == "schema registry https://r:8081"

@@ -8,13 +8,17 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.config_rules import DebeziumConfigRules
 from airflow_cdc.connectors.debezium.forms import form_of_key, form_of_value
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
 from airflow_cdc.connectors.debezium.written import written
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import UnreadableEventsError
 from airflow_cdc.core.topics import NewestRecord
+from airflow_cdc.events.record import SchemaId
+from airflow_cdc.events.wire.ids import CONTENT_ID
 
+RULES = DebeziumConfigRules()
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 WORKERS = {
     "connector.class": "io.debezium.connector.mysql.MySqlConnector",
@@ -43,7 +47,9 @@ def plain(value: object) -> bytes:
         (plain(EVENT), ("__debezium.context.task",), "a change event as JSON", True, True),
         (plain({"ddl": "DROP TABLE t", "databaseName": "shop"}), (), "a schema change as JSON", True, True),
         (plain({"id": 1, "__deleted": "false"}), (), "a row without its envelope", True, False),
-        (b"null", (), "JSON that is no object", True, False),
+        (b"null", (), "JSON null, as of a flattened delete", True, False),
+        (blocked(None), (), "JSON null, as of a flattened delete", True, False),
+        (b"7", (), "JSON that is no object", True, False),
         (plain({"specversion": "1.0", "data": EVENT}), (), "a CloudEvent", True, False),
         (b"\0\0\0\0\x07\x02\x02a", (), "a magic byte and a schema id", False, False),
         (b"\x02\x02a\xff", ("apicurio.value.contentId",), "a schema id in its headers", False, False),
@@ -171,3 +177,46 @@ class _Record:
 def test_inv_41_a_schema_change_that_is_not_json_names_the_converter() -> None:
     with pytest.raises(UnreadableEventsError, match=r"offset 7 .*StringConverter.*value\.converter="):
         read_statements([_Record(TEXT)], "topic shop")
+
+
+AVRO = {**WORKERS, **{f"{side}.converter": "io.confluent.connect.avro.AvroConverter" for side in ("key", "value")}}
+APICURIO = {
+    **WORKERS,
+    **{f"{side}.converter": "io.apicurio.registry.utils.converter.AvroConverter" for side in ("key", "value")},
+}
+FLATTENED = {**NAMED, "transforms": "t", "transforms.t.type": "io.debezium.transforms.ExtractNewRecordState"}
+IDS = tuple((f"apicurio.{side}.globalId", b"\0" * 7 + b"\7") for side in ("key", "value"))
+
+
+def own(config: Mapping[str, str], record: NewestRecord) -> tuple[str, str]:
+    """What is said of the newest record of shop.a."""
+    (check,) = written(ConnectorSettings.from_config(config), "shop", ["shop.a"], lambda _: {"shop.shop.a": record})[:1]
+    return check.state, check.found
+
+
+@pytest.mark.parametrize(
+    ("config", "record", "state", "found"),
+    [
+        (AVRO, NewestRecord(b"\0\0\0\0\3\2", b"\0\0\0\0\7\2"), "ok", "Avro with a schema of the registry"),
+        (AVRO, NewestRecord(b"\0\0\0\0\3\2", None), "ok", "a delete without a value"),
+        (AVRO, GOOD, "warn", "the key is JSON, not Avro; the value is a change event as JSON, not Avro"),
+        (APICURIO, NewestRecord(b"\2", b"\0\0", carried=IDS), "ok", "Avro with a schema of the registry"),
+        (APICURIO, NewestRecord(b"\2", b"\0\0"), "warn", "bytes that are no text, not Avro"),
+        (FLATTENED, NewestRecord(KEY, plain({"id": 1})), "ok", "a row without its envelope"),
+        (FLATTENED, NewestRecord(KEY, b"null"), "ok", "JSON null"),
+        (FLATTENED, GOOD, "warn", "a change event as JSON, not flattened"),
+        (NAMED, NewestRecord(KEY, plain({"id": 1})), "warn", "a row without its envelope"),
+    ],
+)
+def test_a_record_is_held_to_what_the_settings_say(
+    config: Mapping[str, str], record: NewestRecord, state: str, found: str
+) -> None:
+    said = own(config, record)
+    assert said[0] == state
+    assert found in said[1] or state == "warn"
+
+
+def test_a_doctor_asks_for_the_schemas_of_a_record() -> None:
+    record = NewestRecord(b"\0\0\0\0\3\2", b"\0\0\0\0\7\2")
+    assert RULES.schemas_of(AVRO, "shop.a", record) == [SchemaId(CONTENT_ID, 3), SchemaId(CONTENT_ID, 7)]
+    assert RULES.schemas_of(NAMED, "shop.a", GOOD) == []

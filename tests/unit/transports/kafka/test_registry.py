@@ -10,7 +10,6 @@ import pytest
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, TransportError
-from airflow_cdc.core.tls import TlsSettings
 from airflow_cdc.events.record import SchemaId
 from airflow_cdc.transports.kafka.registry import RegistryBusyError, RegistryEndpoint, SchemaRegistry
 from tests.unit.http_server import Answer, Scripted, serving
@@ -122,4 +121,27 @@ def test_a_global_id_is_not_asked_of_an_interface_that_numbers_otherwise(server:
 
 def test_a_ca_file_that_cannot_be_read_is_named(server: Scripted) -> None:
     with pytest.raises(ConfigError, match=r"no\.pem"):
-        registry(server, tls=TlsSettings(ca_file="/no.pem")).texts([SEVEN])
+        registry(server, ca_file="/no.pem").texts([SEVEN])
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("", "/subjects"),
+        ("/apis/registry/v2", "/apis/registry/v2/system/info"),
+        ("/apis/ccompat/v7", "/apis/registry/v2/system/info"),
+    ],
+)
+def test_a_registry_is_tried_by_a_question_that_each_interface_answers(server: Scripted, path: str, asked: str) -> None:
+    server.answers = [Answer(200, [] if path == "" else {"name": "Apicurio"})]
+    registry(server, path).reach()
+    assert [one for _, one, *_ in server.requests] == [asked]
+
+
+def test_something_else_that_answers_is_no_registry(server: Scripted) -> None:
+    server.answers = [Answer(200, b"<html>", content_type="text/html")]
+    with pytest.raises(TransportError, match="no schema registry's"):
+        registry(server).reach()
+    server.answers = [Answer(401, {})]
+    with pytest.raises(TransportError, match="refused the login"):
+        registry(server).reach()
