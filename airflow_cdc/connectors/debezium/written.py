@@ -11,6 +11,7 @@ from typing import Final
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.converters import Converter
+from airflow_cdc.connectors.debezium.flattening import FlattenedForm
 from airflow_cdc.connectors.debezium.forms import NULL, ROW, Form, converter_todo, form_of_key, form_of_value
 from airflow_cdc.core.capture import Newest
 from airflow_cdc.core.check import Check
@@ -51,9 +52,23 @@ def written(
     for topic in topics:
         wants = _Wants.of(settings, of_tables[topic][0]) if topic in of_tables else _Wants()
         looks.setdefault(_look(records.get(topic), now, wants), []).append(topic)
-    return [
+    seen = [
         Check(subject, "events", one.state, f"{one.what}: {_names(names)}", one.todo) for one, names in looks.items()
     ]
+    return [*seen, *_unplaced(settings, subject, tables)]
+
+
+def _unplaced(settings: ConnectorSettings, subject: str, tables: Sequence[str]) -> Iterator[Check]:
+    """What would give the changes of flattened events a place in the source's log, where they have none."""
+    of_form: dict[FlattenedForm, list[str]] = {}
+    for table in tables:
+        form = settings.flattened_form(table)
+        if form is not None and not form.is_placed(settings.source):
+            of_form.setdefault(form, []).append(table)
+    for form, names in of_form.items():
+        found = f"{form.name} leaves no change its place in the source's log: {_names(names)}"
+        todo = f"To have repeats of a restarted connector recognised, set {form.made_whole(settings.source)} on the connector."
+        yield Check(subject, "events", "ok", found, todo)
 
 
 def _now(records: Iterable[NewestRecord], side: str) -> Form | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -220,3 +221,13 @@ def test_a_doctor_asks_for_the_schemas_of_a_record() -> None:
     record = NewestRecord(b"\0\0\0\0\3\2", b"\0\0\0\0\7\2")
     assert RULES.schemas_of(AVRO, "shop.a", record) == [SchemaId(CONTENT_ID, 3), SchemaId(CONTENT_ID, 7)]
     assert RULES.schemas_of(NAMED, "shop.a", GOOD) == []
+
+
+def test_a_doctor_offers_the_line_that_keeps_a_flattened_changes_place() -> None:
+    checks = written(ConnectorSettings.from_config(FLATTENED), "shop", ["shop.a", "shop.b"], lambda _: {})
+    (offer,) = [one for one in checks if "place in the source's log" in one.found]
+    assert offer.state == "ok"
+    assert offer.found.endswith(": shop.a, shop.b")
+    lines = re.findall(r"(transforms\.[\w.]+)=([^ ]+?)(?:, | on)", offer.todo)
+    checks = written(ConnectorSettings.from_config({**FLATTENED, **dict(lines)}), "shop", ["shop.a"], lambda _: {})
+    assert [one.found for one in checks if "place in the source's log" in one.found] == []
