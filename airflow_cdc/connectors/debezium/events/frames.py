@@ -23,7 +23,10 @@ def frame_of(settings: ConnectorSettings, table: str) -> Frame:
     renamed = settings.names_for_avro
     key, value = (wiring_of(one, renamed=renamed) for one in settings.converters)
     source, mark, form = settings.source, settings.key_mark(table), settings.flattened_form(table)
-    return Envelope(key, value, source, mark) if form is None else Flattened(form, key, value, source, mark)
+    if form is not None:
+        return Flattened(form, key, value, source, mark)
+    # an envelope has no field `payload`, so it shows whether a schema is around it: records may be older than the settings
+    return Envelope(key, Json() if isinstance(value, Json) else value, source, mark)
 
 
 def wiring_of(converter: Converter, *, renamed: bool = False) -> Wiring:
