@@ -1,7 +1,8 @@
-"""This package for executors on other machines: their Python need not have it installed."""
+"""This package, and what it reads events with, for executors on other machines: their Python need not have them installed."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import zipfile
 from pathlib import Path
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 NAME: Final = "airflow_cdc_shipped.zip"
 # Airflow's own side of the package: no executor has Airflow, and none needs these.
 LEFT_OUT: Final = frozenset({"__pycache__", "dags", "operators", "plugin", "templates"})
+# What decodes events besides the standard library, as far as it reads the same without its compiled files: Avro. JSON is read
+# without msgspec, which has no Python files that would do.
+READERS: Final = ("fastavro",)
 
 
 def ship(spark: SparkSession) -> None:
@@ -31,11 +35,18 @@ def ship(spark: SparkSession) -> None:
 
 
 def write_archive(path: Path) -> None:
-    """Write the package, as an importable zip."""
-    root = Path(airflow_cdc.__file__).parent
+    """Write the package, and the readers of events that are installed beside it, as an importable zip."""
+    roots = [Path(airflow_cdc.__file__).parent, *filter(None, map(_installed, READERS))]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
-        for file in _sources(root):
-            out.write(file, Path(root.name) / file.relative_to(root))
+        for root in roots:
+            for file in _sources(root):
+                out.write(file, Path(root.name) / file.relative_to(root))
+
+
+def _installed(name: str) -> Path | None:
+    """The folder of a package; None if it is not installed."""
+    spec = importlib.util.find_spec(name)
+    return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
 def _sources(root: Path) -> Iterator[Path]:

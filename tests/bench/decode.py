@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,7 +35,6 @@ ROUNDS = 7
 CONF = {
     "spark.master": "local[1]",
     "spark.ui.enabled": "false",
-    "spark.pyspark.python": sys.executable,
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
 ORDERS = table(
@@ -81,6 +81,7 @@ def session() -> SparkSession:
     """A local session as the drivers' own, without a sink."""
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("bench-decode")
     for key, value in {**LOCAL, **EXACT, **CONF}.items():
         builder = builder.config(key, value)
