@@ -58,7 +58,7 @@ def now(scene: Scene, frame: Frame, values: Values) -> Sequence[Mapping[str, Any
 
 
 def _images(structs: pa.StructArray, columns: Sequence[Column]) -> list[dict[str, str] | None]:
-    values = [_plain(one).to_pylist() for one in structs.flatten()]
+    values = [plain(one).to_pylist() for one in structs.flatten()]
     there = structs.is_valid().to_pylist()
     return [image(columns, row) if one else None for one, row in zip(there, zip(*values, strict=True), strict=True)]
 
@@ -76,7 +76,7 @@ def compact(line: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _plain(values: pa.Array) -> pa.Array:
+def plain(values: pa.Array) -> pa.Array:
     """Moments and days as numbers, which Python's own cannot all be."""
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.int64())

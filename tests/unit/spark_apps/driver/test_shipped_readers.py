@@ -13,7 +13,18 @@ from airflow_cdc.spark_apps.driver.shipped import write_archive
 from tests.paths import ROOT
 
 # what an executor need not have
-MISSING = ("msgspec", "pyspark", "airflow", "httpx", "tenacity", "pymysql", "kafka", "pyiceberg", "fastavro._read", "fastavro._schema")
+MISSING = (
+    "msgspec",
+    "pyspark",
+    "airflow",
+    "httpx",
+    "tenacity",
+    "pymysql",
+    "kafka",
+    "pyiceberg",
+    "fastavro._read",
+    "fastavro._schema",
+)
 SCRIPT = """
 import importlib.abc, json, sys
 sys.path.insert(0, sys.argv[1])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import pytest
 
 from airflow_cdc.connectors.debezium.events.frames import frame_of
-from airflow_cdc.events.record import RawRecord
+from airflow_cdc.core.table import Column
+from airflow_cdc.decisions.apply.plain import NotPlainError
+from airflow_cdc.events.decoder import Plan, decoder
+from airflow_cdc.events.record import RawRecord, Side, Want
+from airflow_cdc.spark_apps.types import arrow_rows
 from tests.goldens import keep
 from tests.goldens.scenes import Scene, record_scenes, value_scenes
 
@@ -109,3 +113,40 @@ def of_another_type(record: RawRecord) -> bool:
 
 def text_of(scene: Scene, row: Mapping[str, Any]) -> dict[str, str]:
     return {one.name: repr(row[one.name]) for one in scene.table.mirrored if row.get(one.name) is not None}
+
+
+@pytest.mark.parametrize("name", [*VALUES, *RECORDS])
+def test_in_the_process_a_record_is_what_it_is_in_a_batch_or_is_left_to_it(name: str) -> None:
+    scene = SCENES[name]
+    frame, want = (
+        frame_of(scene.settings, scene.table.full_name),
+        Want(Side.ROW if scene.before else Side.NONE, Side.ROW),
+    )
+    decode = decoder(Plan(scene.table, frame, scene.settings.values, want))
+    taken = 0
+    for record, _, now in both(name):
+        unusual = now.get("op") in {"r", "t"} or {"bad", "unknown", "other_table", "snapshot"} & {*now}
+        try:
+            (change,) = decode.plain([record])
+        except NotPlainError:
+            assert unusual, record
+            continue
+        assert not unusual, record
+        taken += 1
+        images = {
+            "key": (scene.table.key_columns, change.key or None),
+            "before": (scene.table.mirrored, change.before),
+            "after": (scene.table.mirrored, change.after),
+        }
+        for part, (columns, values) in images.items():
+            assert (None if values is None else in_arrow(columns, values)) == now.get(part), record
+        place = None if change.change is None else [*change.change.place]
+        assert (change.op, change.defaulted, place) == (now["op"], "defaulted" in now, now.get("place")), record
+    assert taken or name == "mysql_values_required"  # one text in columns of each kind
+
+
+def in_arrow(columns: Sequence[Column], values: Sequence[Any]) -> dict[str, str]:
+    rows = arrow_rows(columns, [tuple(values)])
+    return keep.image(
+        columns, [keep.plain(rows.column(at).combine_chunks()).to_pylist()[0] for at in range(len(columns))]
+    )
