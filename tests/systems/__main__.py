@@ -17,7 +17,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.systems import canal_mysql, canal_rabbitmq, debezium_mariadb, debezium_postgres, debezium_search, flink_mysql
+from tests.systems import (
+    canal_mysql,
+    canal_rabbitmq,
+    debezium_formats,
+    debezium_mariadb,
+    debezium_postgres,
+    debezium_search,
+    flink_mysql,
+)
 from tests.systems import elsewhere as on_another_spark
 from tests.systems.case import Case, Result
 from tests.systems.elsewhere import run_elsewhere
@@ -26,6 +34,7 @@ from tests.systems.running import embedded, lake_and_spark, run
 FOLDER, RESULTS = Path("build/systems"), Path("build/systems.json")
 CASES: tuple[Case, ...] = (
     debezium_postgres.CASE,
+    *debezium_formats.CASES,
     *debezium_mariadb.CASES,
     canal_mysql.CASE,
     *canal_rabbitmq.CASES,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_cdc.sinks.iceberg.client import Lake
+    from stack.mysql import MySqlServer
 
 NAME = "systems_hudi"
 GONE = "no longer available on the server"
@@ -138,6 +139,17 @@ def _row(kinds: Mapping[str, Kind], row: Mapping[str, Any]) -> Row:
     return tuple(None if row[name] is None else kind.sink(row[name]) for name, kind in kinds.items())
 
 
+def create(server: MySqlServer, name: str) -> None:
+    """A database with both tables."""
+    columns = ", ".join(f"{column} {kind.declared}" for column, kind in KINDS.items())
+    server.execute(
+        f"CREATE DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+        f"USE {name}",
+        f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
+        "CREATE TABLE words (lang varchar(20), n int, t text, PRIMARY KEY (lang, n))",
+    )
+
+
 @contextmanager
 def opened(folder: Path, spark: SparkSession, lake: Lake, table_type: str = COPY_ON_WRITE) -> Iterator[DebeziumHudi]:
     """A server, a broker and a worker of its own, and a database with both tables."""
@@ -147,13 +159,7 @@ def opened(folder: Path, spark: SparkSession, lake: Lake, table_type: str = COPY
         server, broker, worker = running.mysql["mysql"], running.kafka, running.connect
         if broker is None or worker is None:
             raise AssertionError("the stack has no Kafka or no Connect")
-        columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
-        server.execute(
-            f"CREATE DATABASE {NAME} CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
-            f"USE {NAME}",
-            f"CREATE TABLE kinds (id bigint PRIMARY KEY, {columns})",
-            "CREATE TABLE words (lang varchar(20), n int, t text, PRIMARY KEY (lang, n))",
-        )
+        create(server, NAME)
         tables = ("kinds", "words")
         followed = IntoHudi(server, spark, lake, broker.bootstrap, worker.url, folder, NAME, tables, table_type)
         version = f"MySQL {server.version}, Debezium {versions.DEBEZIUM}, Hudi {versions.HUDI}"

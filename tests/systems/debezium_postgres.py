@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_cdc.sinks.iceberg.client import Lake
+    from stack.postgres import PostgresServer
 
 NAME = "systems_postgres"
 GONE = "no longer available on the server"
@@ -95,6 +96,7 @@ class DebeziumPostgres(TwoTables):
     """`kinds` has its default replica identity."""
 
     followed: Followed
+    settings: Mapping[str, str] = field(default_factory=lambda: SETTINGS)
 
     KINDS = KINDS
     TEXT = TEXT
@@ -102,7 +104,7 @@ class DebeziumPostgres(TwoTables):
 
     def fill(self) -> None:
         """See System."""
-        self.followed.follow(SETTINGS)
+        self.followed.follow(self.settings)
         self.followed.execute(
             rows(1, 2000),
             "INSERT INTO public.events SELECT i % 50, 'e' || i % 7 FROM generate_series(1, 2000) i",
@@ -156,6 +158,23 @@ class DebeziumPostgres(TwoTables):
         )
 
 
+def create(server: PostgresServer, name: str) -> None:
+    """A database with both tables, and a publication of its name."""
+    server.execute(f"CREATE DATABASE {name}")
+    columns = ", ".join(f"{column} {kind.declared}" for column, kind in KINDS.items())
+    server.execute(
+        "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO cdc, debezium",
+        *(f"CREATE EXTENSION {extension} SCHEMA public" for extension in ("hstore", "citext", "ltree")),
+        "CREATE TYPE mood AS ENUM ('sad ''one''', 'happy')",
+        "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
+        f"CREATE TABLE public.kinds (id bigint PRIMARY KEY, {columns})",
+        "CREATE TABLE public.events (n int, t text)",
+        "ALTER TABLE public.events REPLICA IDENTITY FULL",
+        f"CREATE PUBLICATION {name} FOR TABLE public.kinds, public.events",
+        dbname=name,
+    )
+
+
 @contextmanager
 def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumPostgres]:
     """A server, a broker and a worker of its own, and a database with both tables."""
@@ -163,19 +182,7 @@ def opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumPo
         server, broker, worker = running.postgres["postgres"], running.kafka, running.connect
         if broker is None or worker is None:
             raise AssertionError("the stack has no Kafka or no Connect")
-        server.execute(f"CREATE DATABASE {NAME}")
-        columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
-        server.execute(
-            "ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO cdc, debezium",
-            *(f"CREATE EXTENSION {name} SCHEMA public" for name in ("hstore", "citext", "ltree")),
-            "CREATE TYPE mood AS ENUM ('sad ''one''', 'happy')",
-            "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
-            f"CREATE TABLE public.kinds (id bigint PRIMARY KEY, {columns})",
-            "CREATE TABLE public.events (n int, t text)",
-            "ALTER TABLE public.events REPLICA IDENTITY FULL",
-            f"CREATE PUBLICATION {NAME} FOR TABLE public.kinds, public.events",
-            dbname=NAME,
-        )
+        create(server, NAME)
         tables = ("kinds", "events")
         followed = Followed(server, spark, lake, broker.bootstrap, worker.url, folder, NAME, tables)
         ((version,),) = server.execute("SHOW server_version")
