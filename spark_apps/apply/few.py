@@ -30,6 +30,7 @@ from airflow_cdc.spark_apps.apply.tombstones import before_batch, has_tombstone
 from airflow_cdc.spark_apps.compare.few import key_texts
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.events import HEADERS
 from airflow_cdc.spark_apps.ports import DecodesFew, ReadFew
 from airflow_cdc.spark_apps.ports_few import SmallCommit
 from airflow_cdc.spark_apps.types import arrow_rows, sink_type
@@ -55,6 +56,8 @@ MOST_BYTES: Final = 16 << 20
 SETTINGS: Final[Mapping[str, str]] = SMALL_BATCH | INTERPRETED
 # (partition, op, its place in the log, whether a converter may have replaced NULLs) of a record
 Change = tuple[int, str, "LastChange | None", bool]
+# of a record in memory, as adapters/kafka.RAW_HEADERS
+_ARROW_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _USUAL = (CREATE, UPDATE, DELETE, TOMBSTONE)
 _FIELDS = ("partition", "offset", "op", "origin", "place", "log", "transaction", "ts_ms", "snapshot", "defaulted")
 _IN_ORDER = ("partition", "offset", "log_n", "pos", "row")  # as record.IN_RECORD orders the changes of a record
@@ -190,12 +193,21 @@ def _netted_images(batch: Sequence[PlainChange], start: Start, covered: Covered,
 
 
 def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> DataFrame:
-    rows = [(start.topic, one.partition, one.offset, one.key, one.value) for one in records]
-    columns = zip(*rows, strict=True) if rows else ([] for _ in RAW_ARROW)
-    arrays = [pa.array(each, one.type) for each, one in zip(columns, RAW_ARROW, strict=True)]
-    raw = pa.Table.from_arrays(arrays, schema=RAW_ARROW)
+    raw = raw_table(start.topic, records)
     session = sibling(ctx.spark, SETTINGS)
     return ctx.events.decode(session.createDataFrame(raw), start.decoded_as, ("after",))
+
+
+def raw_table(topic: str, records: Sequence[TopicRecord]) -> pa.Table:
+    """Records in memory as a TopicReader gives them: with their headers, if there are any."""
+    headers = [getattr(one, HEADERS, ()) for one in records]
+    schema = RAW_ARROW.append(pa.field(HEADERS, _ARROW_HEADERS)) if any(headers) else RAW_ARROW
+    columns = {
+        "topic": [topic] * len(records),
+        **{name: [getattr(one, name) for one in records] for name in RAW_ARROW.names if name != "topic"},
+        HEADERS: [[{"key": name, "value": value} for name, value in one] for one in headers],
+    }
+    return pa.Table.from_arrays([pa.array(columns[one.name], one.type) for one in schema], schema=schema)
 
 
 def _is_own(start: Start, partition: int, offset: int) -> bool:

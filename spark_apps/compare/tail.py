@@ -13,6 +13,7 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.apply.applied import LastChange
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.changelog import Event, Tail
 from airflow_cdc.decisions.compare.leaves import LeafScheme
@@ -61,6 +62,10 @@ _FACTS = {
 _FIELDS = {f"cdc.{path}": name for name, path in _FACTS.items()}
 # the fields of FACTS that order the events of a topic
 IN_TOPIC = tuple(_FIELDS[path] for path in ("cdc.partition", "cdc.offset", *IN_RECORD))
+
+
+# in the place of a change that has none in the log
+_UNPLACED = LastChange("", (0, 0, 0), "", 0, None, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,12 +150,12 @@ def _in_memory(topic: Topic, ranges: Bounds, rows_from: Mapping[int, int]) -> li
 
 def plain_events(table: Table, decoded: Sequence[PlainChange]) -> list[Event]:
     """Plain changes as `own_events` gives them."""
-    changes = [(one, one.change) for one in decoded if one.change is not None]
+    changes = [(one, one.change or _UNPLACED) for one in decoded if one.op != TOMBSTONE]
     keys = _keys(table, [one.key for one, _ in changes])
     sides = [_images(table, [side(one) for one, _ in changes]) for side in (attrgetter("before"), attrgetter("after"))]
     return [
         Event(
-            one.partition, one.offset, one.op, change.origin, change.place, (change.log, change.log_n), change.transaction,
+            one.partition, one.offset, one.op, change.origin or None, change.place, (change.log, change.log_n), change.transaction,
             key, before, after,
         )
         for (one, change), key, before, after in zip(changes, keys, *sides, strict=True)

@@ -190,9 +190,10 @@ REWRITE = {"delete.tombstone.handling.mode": "rewrite"}
     ("value", "form", "op", "bad"),
     [
         (b'{"id":1,"v":"a"}', {}, UPDATE, ""),
-        (None, {}, TOMBSTONE, ""),
-        (b"null", {}, TOMBSTONE, ""),
-        (b' {"payload":null,"schema":{"type":"struct"}}', {}, TOMBSTONE, ""),
+        (None, {}, DELETE, ""),
+        (b"null", {}, DELETE, ""),
+        (b' {"payload":null,"schema":{"type":"struct"}}', {}, DELETE, ""),
+        (None, REWRITE, TOMBSTONE, ""),
         (b'{"payload":null,"schema":null}', {}, UPDATE, ""),  # fields of no column, and no row
         (b'{"id":1,"v":"a","__deleted":"true"}', REWRITE, DELETE, ""),
         (b'{"id":1,"v":"a","__deleted":"false"}', REWRITE, UPDATE, ""),

@@ -32,7 +32,8 @@ NO_BEFORE = "events carry no image of the row before the change (binlog_row_imag
 class Event:
     """One record of a table's topic.
 
-    `origin` is the server whose numbering `place` (n, pos, row) uses, `log` the file in which its pos is an offset;
+    `origin` is the server whose numbering `place` (n, pos, row) uses, `log` the file in which its pos is an offset; None
+    where the record does not say where in the log its change is.
     `key` is the key's text (None without a key), `bad` says why the record cannot be decoded ("" where it can).
     """
 
@@ -195,6 +196,9 @@ def _key_log(changes: list[Change], sound: bool) -> KeyLog:
 
 
 def _identity(event: Event) -> tuple[object, ...]:
+    """A change without a place in the log is only told by its record: whether it is a repeat of another is not known."""
+    if event.origin is None:
+        return event.partition, event.offset
     return event.origin, event.place, event.log, event.transaction, event.op, event.key
 
 

@@ -198,7 +198,8 @@ class _Opener:
                     return (Opened("", key.wires, bad=key.garbled or said("value", error)),)
                 row, unknown = error.value, error.unknown
         if row is None:
-            return (Opened(TOMBSTONE, key.wires, bad=key.bad),)
+            # behind a row that is marked as deleted it says nothing new
+            return (Opened(DELETE if Deletes.NULL in self.frame.form.deletes else TOMBSTONE, key.wires, bad=key.bad),)
         return (self._opened(row, _named(record.headers) if self.frame.form.headers else {}, key, unknown),)
 
     def _opened(self, row: Wires, headers: Mapping[str, bytes], key: Key, unknown: tuple[str, ...]) -> Opened:

@@ -221,3 +221,12 @@ def test_without_gtids_the_place_in_the_log_tells() -> None:
     repeat = event(5, 8, transaction=None, origin="1/mysql-bin", place=(3, 800, 0))
     new = event(6, 10, transaction=None, origin="1/mysql-bin", place=(4, 4, 0), log=("1/mysql-bin", 4))
     assert Tail.of([before, repeat, new], {0: 5}).events == (new,)
+
+
+def test_changes_without_a_place_in_the_log_are_told_apart_by_their_records() -> None:
+    """A flattened change keeps none: two UPDATEs of a key are not a change and its repeat."""
+    nowhere = replace(BASE, origin=None, place=(0, 0, 0), log=("", 0), transaction=None, before=None)
+    records = [replace(nowhere, offset=at, after=(f"v{at}",)) for at in (5, 6, 7)]
+    changes = Tail.of(records, {0: 5}).key_logs({0: 6})["k"].changes
+    assert [change.after for change in changes] == [("v5",), ("v6",), ("v7",)]
+    assert Tail.of(records, {0: 5}).key_logs({0: 6})["k"].at_ends == ("v5",)
