@@ -22,6 +22,7 @@ from airflow.sdk import BaseHook, BaseOperator, BaseSensorOperator
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.connectors.debezium.flattening import FLATTENS, Deletes
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.core.secrets import SPARK_REDACTION
 from airflow_cdc.dags._recovery import recovery_dag
@@ -283,11 +284,17 @@ def finds_ghosts(query: str) -> bool:
         return database.execute(query).fetchall() == [(2,)]
 
 
-def carries_nulls(block: str) -> bool:
-    """Settings of a connector: with them it can be followed, and NULL arrives as NULL."""
-    own = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"}
-    lines = dict(line.split("=", 1) for line in block.strip().splitlines())
-    return not ConnectorSettings.from_config({**own, **lines}).null_becomes_default
+def of_a_connector(block: str) -> bool:
+    """Settings of a connector: NULL arrives as NULL, or flattened changes keep their places in the log."""
+    lines = dict(line.split("=", 1) for line in block.strip().splitlines() if not line.startswith("#"))
+    kind = "postgresql.PostgresConnector" if "PostgreSQL" in block else "mysql.MySqlConnector"
+    own = {"connector.class": f"io.debezium.connector.{kind}", "topic.prefix": "shop"}
+    flattens = {"transforms": "unwrap", "transforms.unwrap.type": FLATTENS} if "unwrap" in block else {}
+    settings = ConnectorSettings.from_config({**own, **flattens, **lines})
+    if not flattens:
+        return not settings.null_becomes_default
+    (form,) = settings.flattened
+    return form.lacks(settings.source) == () and form.deletes == {Deletes.ROW}
 
 
 def an_offset(block: str) -> bool:
@@ -324,7 +331,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
     "yaml": registry_part,
     "sql": statements,
     "text": lambda block: bool(block.strip()),
-    "properties": carries_nulls,
+    "properties": of_a_connector,
     "json": lambda block: an_offset(block) or spark_settings(block),
 }
 # done block by block on real servers by tests/e2e/test_canal_page.py

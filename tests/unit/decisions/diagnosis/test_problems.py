@@ -131,8 +131,12 @@ def test_exit_status(obs: Observation, status: int) -> None:
 # ---- how events are written says nothing of the position ---------------------------------------
 
 REFUSED_FOR_ROWS = {
-    "Avro": {"value.converter": "io.confluent.connect.avro.AvroConverter"},
-    "flattened": {"transforms": "t", "transforms.t.type": "io.debezium.transforms.ExtractNewRecordState"},
+    "Protobuf": {"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"},
+    "flattened into topics by a field": {
+        "transforms.t.route.by.field": "kind",
+        "transforms": "t",
+        "transforms.t.type": "io.debezium.transforms.ExtractNewRecordState",
+    },
     "outbox": {"transforms": "t", "transforms.t.type": "io.debezium.transforms.outbox.EventRouter"},
     "somebody's own": {"transforms": "t", "transforms.t.type": "com.example.Mystery"},
     "not to be seen": {"table.include.list": "${file:/etc/cdc:tables}"},
