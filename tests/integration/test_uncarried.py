@@ -208,3 +208,16 @@ def test_inv_31_the_plan_says_so_first(rig: Rig, run: Run, monkeypatch: pytest.M
     refused = decide_flow.decide(run)["plan"]
     assert (refused["strategy"], refused["refused"]) == ("none", True)
     assert "character set hp8" in refused["reason"]
+
+
+def test_a_row_is_named_whatever_bytes_its_key_has(rig: Rig, tmp_path: Path) -> None:
+    """Such bytes are no characters: read as a text they ended the command with a UnicodeDecodeError."""
+    time = "JSON_OBJECT('at', CAST('10:11:12' AS TIME))"
+    rig.run(
+        "CREATE TABLE raw (k VARBINARY(9), b BIT(9), v VARCHAR(9) CHARACTER SET utf16, j JSON, PRIMARY KEY (k, b, v))",
+        f"INSERT INTO raw VALUES (x'ED01FF', b'100000001', 'é', {time})",
+    )
+    run = rig.recovery_run(["raw"], tmp_path, Connector(rig.schema))
+    decision = {"tables": list(run.pipeline.source.tables), "plan": {"strategy": "full_snapshot"}}
+    with pytest.raises(SchemaError, match=r"the row with k=0xED01FF, b=257, v=é"):
+        opening.open_recovery(run, Decision.from_json(decision))

@@ -74,7 +74,7 @@ from airflow_cdc.sources.mysql.server_log import (
     wait_slice,
 )
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
-from airflow_cdc.sources.mysql.sql import key_predicate
+from airflow_cdc.sources.mysql.sql import key_predicate, shown_key
 
 __all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 
@@ -284,7 +284,7 @@ class BinlogSource(Generic[F]):
 
     def key_of(self, table: Table, condition: str, seconds: float) -> dict[str, str | None]:
         """See core.ports.SourceDatabase."""
-        keys = [f"CAST({quote_ident(name)} AS CHAR) AS {quote_ident(name)}" for name in table.key]
+        keys = [f"{shown_key(column)} AS {quote_ident(column.name)}" for column in table.key_columns]
         wanted = f"{', '.join(keys)} FROM {quote_table(table)} WHERE {condition} LIMIT 1"
         rows = self._within(wanted, seconds, doing=f"read a key of {table.full_name}") if keys else None
         return rows[0] if rows else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.types import Date, Instant, LocalDateTime, Time
+from airflow_cdc.core.types import Bits, Bytes, Date, Instant, LocalDateTime, Time
 from airflow_cdc.decisions.compare.canonical import parse_key_text
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
 from airflow_cdc.sources.mysql.types import words_of
@@ -35,6 +35,14 @@ def key_select(column: Column) -> str:
     if data_type == "float":
         return f"{name} + 0e0"
     return name
+
+
+def shown_key(column: Column) -> str:
+    """The text of a key column's value for people. Bytes as MySQL writes them, 0xED01: as characters they are no valid text."""
+    name = quote_ident(column.name)
+    if isinstance(column.type, Bytes):
+        return f"CONCAT('0x', HEX({name}))"
+    return f"CAST({name} + 0 AS CHAR)" if isinstance(column.type, Bits) else f"CAST({name} AS CHAR)"
 
 
 def key_operand(column: Column) -> str:
