@@ -1,38 +1,29 @@
-"""Scenes for decoders of Canal's messages, and what is made of them, kept as data: `python -m tests.goldens.canal`.
+"""Scenes for decoders of Canal's messages: a table, a server's settings, and messages in every form, the bad ones included.
 
-As tests/goldens/scenes.py and keep.py for Debezium. A record may hold several changes: each is a line, with the record's offset.
+What Spark's expressions made of them at 128d013f is kept in tests/data/goldens/canal, as keep.py says. A record may hold several
+changes, or none: each change is a line, with the record's offset (`at`); {"failed": why} of a record that made the whole job fail.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import random
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-from pyspark.errors import PySparkException
+from typing import Any
 
 from airflow_cdc.connectors.canal.capture import CanalCapture
-from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.table import Table
 from airflow_cdc.events.record import RawRecord
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
-from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH
-from tests.goldens.keep import FOLDER, META, _array, _flat, _plain, compact, image, write
+from tests.goldens import keep
 from tests.goldens.scenes import MYSQL_COLUMNS, TEXTS
 from tests.integration.apply_support import ITEMS, UUID
 from tests.paths import ROOT
 from tests.unit.connectors.canal.packed import packed
 from tests.unit.connectors.canal.settings import FOLLOWED, PROTOBUF
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+FOLDER = keep.FOLDER / "canal"
 MESSAGES = json.loads((ROOT / "tests" / "data" / "canal-messages.json").read_text())["messages"]
 TS_MS = 1_800_000_000_000
 ONE, TWO = {"id": "1", "name": "é", "qty": "5"}, {"id": "1", "name": None, "qty": "-3"}
@@ -65,7 +56,7 @@ CANAL_TEXTS: Sequence[str] = (
     "2021-3-28", "10000-01-01", "2021-03-28T02:30:00.000001", "2021-03-28 02:30:00.1234567", "838:59:59", "-838:59:59.000001", "00:00:00", "-00:00:00.1", "12:34", "1:02:03",
     "24:00:00", "99:99:99", "1234:00:00", "2", "3", "4", "63", "64", "4095", "4096", "9223372036854775806", "0000", "1899",
     "\x00\xff", "\x00\x00\x00\x00\x01\x02", "\xe6\x10\x00\x00\x01\x01\x00\x00\x00", "\xff\xff\xff\xff\x01", "\x00\x00\x00\x80\x01", "abcd", "abcde", "ÿ", "€",
-    "{\"a\": 1.0, \"b\": [true, null]}", "[]", "nul", "\"x\"", "1e-7", " x ",
+    '{"a": 1.0, "b": [true, null]}', "[]", "nul", '"x"', "1e-7", " x ",
 )  # fmt: skip
 # JSON that is no text: Canal writes texts and null alone
 OTHERS: Sequence[str] = ("null", "true", "12", "1.10", "[]", "{}", '["1"]')
@@ -104,11 +95,10 @@ def value_scenes() -> Iterator[CanalScene]:
         table, records = replace(whole, columns=columns), []
         for at, text in enumerate(json_texts()):
             fields = "".join(f",{json.dumps(one.name)}:{text}" for one in columns if one.name != "id")
-            head = json.dumps(flat("INSERT", None, table=table, at=at + 1)).replace(
-                '"data": null', '"data": [{"id":"%d"%s}]' % (at, fields)
-            )  # noqa: UP031
+            row = f'"data": [{{"id":"{at}"{fields}}}]'
+            head = json.dumps(flat("INSERT", None, table=table, at=at + 1)).replace('"data": null', row)
             records.append(RawRecord(0, at, None, head.encode()))
-        yield CanalScene(f"canal_values_{name}", table, records, {**FOLLOWED, "connector.time_zone": zone})
+        yield CanalScene(f"values_{name}", table, records, {**FOLLOWED, "connector.time_zone": zone})
 
 
 # --- records -------------------------------------------------------------------------------------------------------------
@@ -176,7 +166,7 @@ def odd() -> Iterator[bytes | None]:
         b"\xff\xfe" + text, text.replace(b'"type"', b'"type": "DELETE", "type"'), text.replace(b'"id": "1"', b'"id": "2", "id": "1"'), text.replace(b'"5"', b"NaN"), text.replace(b'"5"', b"05"),
         text.replace(b"\\u00e9", b"\xc3\xa9"), text.replace(b"\\u00e9", b"\xe9"), text.replace(b"\\u00e9", b"\\ud83d"), text.replace(b"\\u00e9", b"\x01"), text.replace(b"\\u00e9", b"\\q"),
         text.replace(b"\\u00e9", b"\\u0000"), text.replace(b'"old": null', b'"old": "\xe9"'), text.replace(b'"sql": ""', b'"sql": "\xe9"'), text.replace(b'"sql": ""', b'"sql": "\\ud83d"'), text.replace(b'"sql": ""', b'"sql": 1e400'),
-        text.replace(b'"', b"'"), text.replace(b"}", b",}"), b'{"payload": ' + text + b"}", b'[' + text + b"]", b"\x08", b"\x10\x01", b"\x18\x07",
+        text.replace(b'"', b"'"), text.replace(b"}", b",}"), b'{"payload": ' + text + b"}", b"[" + text + b"]", b"\x08", b"\x10\x01", b"\x18\x07",
     ):  # fmt: skip
         yield value
 
@@ -212,7 +202,7 @@ def packets() -> Iterator[bytes | None]:
 
 
 def _packable(one: Mapping[str, Any]) -> bool:
-    rows = [row for row in (*(one["data"] or ()), *(one["old"] or ()))]
+    rows = (*(one["data"] or ()), *(one["old"] or ()))
     pairs = len(one["old"] or ()) in {0, len(one["data"] or ())}
     return isinstance(one["type"], str) and None not in rows and pairs
 
@@ -243,12 +233,12 @@ def flats() -> Iterator[bytes | None]:
 
 def record_scenes() -> Iterator[CanalScene]:
     keyless = replace(ITEMS, key=())
-    yield CanalScene("canal_flat", ITEMS, numbered(flats()))
-    yield CanalScene("canal_flat_before", keyless, numbered(flats()), before=True)
-    yield CanalScene("canal_protobuf", ITEMS, numbered(packets()), PROTOBUF, before=True)
+    yield CanalScene("flat", ITEMS, numbered(flats()))
+    yield CanalScene("flat_before", keyless, numbered(flats()), before=True)
+    yield CanalScene("protobuf", ITEMS, numbered(packets()), PROTOBUF, before=True)
     for kind, config in (("flat_gtid", FOLLOWED), ("flat", FOLLOWED), ("protobuf_gtid", PROTOBUF)):
         records = [RawRecord(0, one["offset"], None, base64.b64decode(one["value"])) for one in MESSAGES[kind]]
-        yield CanalScene(f"canal_real_{kind}", ITEMS, records, config, before=True)
+        yield CanalScene(f"real_{kind}", ITEMS, records, config, before=True)
 
 
 def scenes() -> Iterator[CanalScene]:
@@ -256,75 +246,7 @@ def scenes() -> Iterator[CanalScene]:
     yield from record_scenes()
 
 
-# --- what is made of them ------------------------------------------------------------------------------------------------
-
-
-def by_spark(spark: SparkSession, scene: CanalScene) -> list[dict[str, Any]]:
-    """The changes that Spark decodes: {"failed": why} of a record that makes the whole job fail."""
-    try:
-        return _by_spark(spark, scene)
-    except (PySparkException, pa.ArrowException) as error:
-        half = len(scene.records) // 2
-        if not half:
-            return [{"at": scene.records[0].offset, "failed": str(error).partition("]")[0].removeprefix("[")}]
-        parts = (replace(scene, records=part) for part in (scene.records[:half], scene.records[half:]))
-        return [line for part in parts for line in by_spark(spark, part)]
-
-
-def _by_spark(spark: SparkSession, scene: CanalScene) -> list[dict[str, Any]]:
-    from airflow_cdc.spark_apps.adapters.canal import Events
-
-    topic = scene.settings.topic_of(scene.table.full_name)
-    rows = [(topic, one.partition, one.offset, _array(one.key), _array(one.value)) for one in scene.records]
-    sides = ("before", "after") if scene.before else ("after",)
-    parts: dict[str, Sequence[Column]] = {"key": scene.table.key_columns} if scene.table.key else {}
-    parts |= dict.fromkeys(sides, scene.table.mirrored)
-    decoded = Events(scene.settings).decode(spark.createDataFrame(rows, RAW_SCHEMA), scene.table, sides)
-    meta = [f"cdc.`{name}` AS `{name}`" for name in ("offset", *META)]
-    there = [f"{part} IS NOT NULL AS has_{part}" for part in parts]
-    texts = [text for part, columns in parts.items() for text in _flat(part, columns)]
-    table = decoded.selectExpr(*meta, *there, *texts).toArrow()
-    values = {name: _plain(table.column(name)).to_pylist() for name in table.column_names}
-    return in_order(line_of(values, at, parts) for at in range(table.num_rows))
-
-
-def in_order(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By record, and by the order of the changes in it."""
-    return sorted(lines, key=lambda line: (line["at"], line.get("place", [0, 0, 0])[2]))
-
-
-def line_of(values: Mapping[str, Sequence[Any]], at: int, parts: Mapping[str, Sequence[Column]]) -> dict[str, Any]:
-    """One change, without what is NULL."""
-    line = {name: values[name][at] for name in META}
-    for part, columns in parts.items():
-        row = [values[f"{part}{n}"][at] for n, _ in enumerate(columns)]
-        line[part] = image(columns, row) if values[f"has_{part}"][at] else None
-    for name in ("place", "log"):
-        line[name] = None if line[name]["n"] is None else line[name]
-    return {"at": values["offset"][at], **compact(line)}
-
-
 def read_lines(name: str) -> Sequence[Mapping[str, Any]]:
     """The changes of a scene, as they were kept."""
     lines: Sequence[Mapping[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text(encoding="ascii"))
     return lines
-
-
-def main(folder: Path = FOLDER) -> int:
-    """Write the files of the scenes whose names begin like one of the arguments; all without any."""
-    from tests.bench.decode import session
-
-    wanted = tuple(sys.argv[1:]) or ("",)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = session()
-    for name, value in {**SMALL_BATCH, **INTERPRETED}.items():
-        spark.conf.set(name, value)
-    for scene in scenes():
-        if scene.name.startswith(wanted):
-            write(folder / f"{scene.name}.json", by_spark(spark, scene))
-    spark.stop()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

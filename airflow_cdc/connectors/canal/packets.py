@@ -1,7 +1,7 @@
 """Canal's protobuf messages (`canal.mq.flatMessage=false`), unpacked to the flat JSON that Canal itself would have sent.
 
 A record is a packet with a batch of entries: begins and ends of transactions, and per statement and table one entry with its
-rows. Canal writes one flat record per such entry, so that everything after this module reads one form.
+rows. Canal writes one flat record per such entry, so that everything after this module reads one form of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from airflow_cdc.connectors.canal.events.message import Message
 from airflow_cdc.core.extras import needs
 
 _MANY: Final = "*"
@@ -62,10 +63,18 @@ def is_packet(value: bytes) -> bool:
 
 def flat_texts(value: bytes) -> Sequence[FlatText]:
     """The entries of a packet that have a flat form, in order. Raises ValueError for anything else."""
-    return list(_flat_texts(value))
+    return [
+        FlatText(first, json.dumps(flat, ensure_ascii=False, separators=(",", ":"))) for first, flat in _flats(value)
+    ]
 
 
-def _flat_texts(value: bytes) -> Iterator[FlatText]:
+def messages(value: bytes) -> Sequence[tuple[int, Message]]:
+    """The same as messages, each with how many rows of the same record stand before it."""
+    names = ("data", "old", "database", "table", "type", "isDdl", "es", "gtid")
+    return [(first, Message(*(flat[name] for name in names))) for first, flat in _flats(value)]
+
+
+def _flats(value: bytes) -> Iterator[tuple[int, Mapping[str, Any]]]:
     first = 0
     for entry in _read("Batch", _body(value)).entries:
         if entry.kind in _WITHOUT_ROWS:
@@ -73,12 +82,18 @@ def _flat_texts(value: bytes) -> Iterator[FlatText]:
         if entry.kind != _ROWS:
             raise ValueError(f"an entry of the unknown type {entry.kind}")
         change = _read("Change", entry.content)
-        try:
-            text = json.dumps(_flat(entry.header, change), ensure_ascii=False, separators=(",", ":"))
-        except TypeError:  # protobuf gives what is not UTF-8 as bytes
-            raise ValueError("one of its texts is not UTF-8") from None
-        yield FlatText(first, text)
+        flat = _flat(entry.header, change)
+        if not all(type(text) is str for text in _texts(flat)):  # protobuf gives what is not UTF-8 as bytes
+            raise ValueError("one of its texts is not UTF-8")
+        yield first, flat
         first += max(1, len(change.rows))
+
+
+def _texts(flat: Mapping[str, Any]) -> Iterator[object]:
+    yield from (flat[name] for name in ("database", "table", "gtid", "sql"))
+    for row in (*(flat["data"] or ()), *(flat["old"] or ())):
+        yield from row
+        yield from (text for text in row.values() if text is not None)
 
 
 def _body(value: bytes) -> bytes:
@@ -90,7 +105,7 @@ def _body(value: bytes) -> bytes:
     return bytes(packet.body)
 
 
-def _flat(header: Any, change: Any) -> dict[str, object]:
+def _flat(header: Any, change: Any) -> dict[str, Any]:
     kind = _TYPES.get(change.type, str(change.type))
     rows, old = [] if change.is_ddl else change.rows, None
     data = [_image(row.before if kind == "DELETE" else row.after) for row in rows]

@@ -22,7 +22,7 @@ from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
 from airflow_cdc.decisions.compare.json_text import json_canonical
-from airflow_cdc.events.value import WRONG, Shape, Value, Wire
+from airflow_cdc.events.value import WRONG, NoValueError, Shape, Value, Wire, as_is, within
 from airflow_cdc.events.wire.decimals import WIDE
 from airflow_cdc.sources.postgres.types import words_of
 
@@ -153,20 +153,10 @@ def _mode_refused(field: _Field, setting: str, value: str, instead: str) -> Sche
     return _refused(field.column, why, f"Set {setting}={instead} on the connector.")
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _within(value: int, low: int, high: int) -> int:
-    if not low <= value <= high:
-        raise ValueError(value)
-    return value
-
-
 def _elements(values: list[Any], read: Callable[[Any], Any], absent: list[int]) -> list[Any]:
     """All or nothing. Many dimensions arrive as one of only NULLs; `absent` is the placeholder in an array of numbers."""
     if values == absent or (values and all(one is None for one in values)) or any(one is WRONG for one in values):
-        raise ValueError(values)
+        raise NoValueError
     return [None if one is None else read(one) for one in values]
 
 
@@ -175,11 +165,11 @@ def _elements(values: list[Any], read: Callable[[Any], Any], absent: list[int]) 
 
 def _integer(_modes: PostgresValues, f: _Field) -> Carried:
     most = 2 ** (63 if f.type in {"int8", "oid"} else 31)
-    return _INT, partial(_within, low=-most, high=most - 1)
+    return _INT, partial(within, low=-most, high=most - 1)
 
 
 def _boolean(_modes: PostgresValues, _f: _Field) -> Carried:
-    return _BOOLEAN, _as_it_is
+    return _BOOLEAN, as_is
 
 
 def _numeric(modes: PostgresValues, f: _Field) -> Carried:
@@ -207,13 +197,13 @@ def _digits(text: str) -> str:
     if (special := _SPECIAL.get(text.upper())) is not None:
         return special
     if _PLAIN.fullmatch(text) is None:  # an exponent is not how the server writes a number
-        raise ValueError(text)
+        raise NoValueError
     return text
 
 
 def _written(text: str, fit: Callable[[Number], Any]) -> Any:
     if _DECIMAL.fullmatch(text) is None:
-        raise ValueError(text)
+        raise NoValueError
     return fit(Number(text))
 
 
@@ -221,17 +211,17 @@ def _fitted(number: Number, unit: Number, most: int | None) -> Number | str:
     """A number below `most` in whole units; None: as text with all decimals, as it may have more digits than a sink's decimal."""
     fitted = number.quantize(unit, context=WIDE)
     if fitted != number or (most is not None and fitted.copy_abs() >= most):
-        raise ValueError(number)
+        raise NoValueError
     fitted = fitted.copy_abs() if fitted.is_zero() else fitted
     return fitted if most is not None else f"{fitted:f}"
 
 
 def _float4(_modes: PostgresValues, _f: _Field) -> Carried:
-    return Shape(Wire.FLOAT32), _as_it_is
+    return Shape(Wire.FLOAT32), as_is
 
 
 def _float8(_modes: PostgresValues, _f: _Field) -> Carried:
-    return Shape(Wire.FLOAT64), _as_it_is
+    return Shape(Wire.FLOAT64), as_is
 
 
 def _bits(_modes: PostgresValues, f: _Field) -> Carried:
@@ -245,7 +235,7 @@ def _bits(_modes: PostgresValues, f: _Field) -> Carried:
 def _of_bits(raw: bytes, size: int) -> int | Number:
     number = int.from_bytes(raw, "little")
     if len(raw) > (size + 7) // 8 or number >= 2**size:
-        raise ValueError(raw)
+        raise NoValueError
     return Number(number) if size == 64 else number
 
 
@@ -253,7 +243,7 @@ def _of_bits(raw: bytes, size: int) -> int | Number:
 
 
 def _date(_modes: PostgresValues, _f: _Field) -> Carried:
-    return _INT, partial(_within, low=_FIRST_DAY, high=_LAST_DAY)
+    return _INT, partial(within, low=_FIRST_DAY, high=_LAST_DAY)
 
 
 def _micros_each(modes: PostgresValues, f: _Field, *, of_day: bool) -> int:
@@ -273,7 +263,7 @@ def _timestamp(modes: PostgresValues, f: _Field) -> Carried:
 
 
 def _micros(number: int, each: int, low: int, high: int) -> int:
-    return _within(number * each, low, high)
+    return within(number * each, low, high)
 
 
 def _instant(_modes: PostgresValues, _f: _Field) -> Carried:
@@ -282,14 +272,14 @@ def _instant(_modes: PostgresValues, _f: _Field) -> Carried:
 
 def _moment(text: str) -> int:
     if _INSTANT.fullmatch(text) is None:
-        raise ValueError(text)
+        raise NoValueError
     return (datetime.fromisoformat(text) - _EPOCH) // _MICRO
 
 
 def _interval(modes: PostgresValues, f: _Field) -> Carried:
     if modes.interval != "string":
         raise _mode_refused(f, "interval.handling.mode", modes.interval, "string")
-    return _STRING, _as_it_is
+    return _STRING, as_is
 
 
 # --- text and bytes --------------------------------------------------------------------------------------------------
@@ -302,7 +292,7 @@ def _present(modes: PostgresValues, _f: _Field) -> Carried:
 def _there(value: Any, absent: Any) -> Any:
     """The value, if it is not the placeholder."""
     if value == absent:
-        raise ValueError(value)
+        raise NoValueError
     return value
 
 
@@ -349,7 +339,7 @@ def _hstore(modes: PostgresValues, f: _Field) -> Carried:
 def _document(text: str, absent: str) -> str:
     written = None if absent in text else json_canonical(text)
     if written is None:
-        raise ValueError(text)
+        raise NoValueError
     return written
 
 

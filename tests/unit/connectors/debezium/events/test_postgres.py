@@ -17,7 +17,7 @@ from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.events.value import WRONG, Shape, Value, Wire, row_shape
+from airflow_cdc.events.value import WRONG, NoValueError, Shape, Value, Wire, row_shape
 from airflow_cdc.events.wire.json import Json
 from airflow_cdc.sources.postgres.columns import PgColumn
 from airflow_cdc.sources.postgres.types import column_of
@@ -260,7 +260,7 @@ def test_a_placeholder_is_never_a_value_and_its_row_is_read_again(
     one: Column, modes: Mapping[str, str], value: Any
 ) -> None:
     how = PostgresValues(**modes).value(one)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r".*"):
+    with pytest.raises(ValueError):
         how.read(value)
     assert MISREAD in how.doubt
 
@@ -268,7 +268,7 @@ def test_a_placeholder_is_never_a_value_and_its_row_is_read_again(
 def test_the_placeholder_is_the_one_that_the_connector_was_told() -> None:
     how = PostgresValues.from_config({"unavailable.value.placeholder": "it's\\gone"}).value(column("text"))
     assert how.read("__debezium_unavailable_value") == "__debezium_unavailable_value"
-    with pytest.raises(ValueError, match="gone"):
+    with pytest.raises(NoValueError):
         how.read("it's\\gone")
 
 
@@ -309,7 +309,7 @@ def test_no_digit_of_a_numeric_is_rounded_or_cut(digits: tuple[int, int], text: 
 
 @pytest.mark.parametrize("text", ["1E-20", "1e5", "", "abc", "1_000", "١", " 1"])
 def test_what_the_server_never_writes_for_a_numeric_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r".*"):
+    with pytest.raises(ValueError):
         PostgresValues(decimal="string").value(column("numeric")).read(text)
 
 

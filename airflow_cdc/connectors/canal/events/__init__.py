@@ -1,0 +1,1 @@
+"""How Canal writes changes: flat JSON, packets of protobuf, and MySQL's values in both."""
