@@ -121,7 +121,7 @@ def changes() -> Iterator[dict[str, Any]]:
     """Every operation, and every way in which a message can be wrong without ceasing to be one."""
     three = [{"id": str(n), "name": "a", "qty": None} for n in (1, 2, 3)]
     moved = {"id": "2", "name": "é", "qty": "5"}
-    for kind, data, old in (
+    said: Sequence[tuple[Any, Any, Any]] = (
         ("INSERT", [ONE], None), ("INSERT", three, None), ("UPDATE", [TWO], [{"name": "é", "qty": "5"}]), ("UPDATE", [TWO], [{"name": None}]), ("UPDATE", [TWO], [{}]),
         ("UPDATE", [moved], [{"id": "1"}]), ("UPDATE", [moved, ONE], [{"id": "1"}, {"qty": "4"}]), ("UPDATE", three, [{"id": "2"}, {"id": "3"}, {"id": None}]),
         ("UPDATE", [TWO], None), ("UPDATE", three, [{"name": "x"}]), ("UPDATE", [ONE], [{"name": "x"}, {"name": "y"}]), ("UPDATE", [ONE], []), ("UPDATE", [ONE], [None]),
@@ -131,7 +131,8 @@ def changes() -> Iterator[dict[str, Any]]:
         ("INSERT", [{"id": "1"}], None), ("INSERT", [{"name": "a"}], None), ("INSERT", [{**ONE, "id": None}], None), ("INSERT", [{**ONE, "qty": "ten"}], None),
         ("INSERT", [{**ONE, "id": "x", "qty": "1e3"}], None), ("DELETE", [{**ONE, "id": "x"}], None), ("UPDATE", [ONE], [{"qty": "x"}]), ("UPDATE", [moved], [{"id": "x"}]),
         *((kind, [ONE], None) for kind in ("c", "x", "", "insert", "XACOMMIT", "MHEARTBEAT", None)), ("CREATE", None, None), ("QUERY", None, None),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for kind, data, old in said:
         yield flat(kind, data, old)
     for kind in ("CREATE", "ALTER", "ERASE", "QUERY", "RENAME", "TRUNCATE", "INSERT"):
         yield flat(kind, None, isDdl=True, sql="ALTER TABLE items ADD x int")
@@ -148,27 +149,28 @@ def changes() -> Iterator[dict[str, Any]]:
 def odd() -> Iterator[bytes | None]:
     """What only JSON can say, and what is none."""
     good = flat("INSERT", [ONE])
+    strange: Sequence[Any] = (None, 7, "x", [], {}, [7], ["x"], [{"id": 1}], [[]], True, 1.5, 10**30)
+    no_texts: Sequence[Any] = (1, 1.0, True, [], {"a": "b"}, ["5"], 10**30, "")
     for name in ("data", "old", "database", "table", "type", "isDdl", "es", "gtid"):
         yield json.dumps({key: value for key, value in good.items() if key != name}).encode()
-        for value in (None, 7, "x", [], {}, [7], ["x"], [{"id": 1}], [[]], True, 1.5, 10**30):
+        for value in strange:
             yield json.dumps({**good, name: value}).encode()
             if name == "old":
                 yield json.dumps({**flat("UPDATE", [TWO]), name: value}).encode()
-    for value in (1, 1.0, True, [], {"a": "b"}, ["5"], 10**30, ""):
+    for value in no_texts:
         for name in ONE:
             yield json.dumps(flat("INSERT", [{**ONE, name: value}])).encode()
             yield json.dumps(flat("UPDATE", [ONE], [{name: value}])).encode()
         yield json.dumps(flat("INSERT", [{**ONE, "more": value}])).encode()
     text = json.dumps(good).encode()
     yield None
-    for value in (
+    yield from (
         b"", b" ", b"nothing of the kind", b"null", b"[]", b"7", b'"x"', b"{}", text[: len(text) // 2], text + b"x", text + text, b" " + text + b"\n", b"\xef\xbb\xbf" + text,
         b"\xff\xfe" + text, text.replace(b'"type"', b'"type": "DELETE", "type"'), text.replace(b'"id": "1"', b'"id": "2", "id": "1"'), text.replace(b'"5"', b"NaN"), text.replace(b'"5"', b"05"),
         text.replace(b"\\u00e9", b"\xc3\xa9"), text.replace(b"\\u00e9", b"\xe9"), text.replace(b"\\u00e9", b"\\ud83d"), text.replace(b"\\u00e9", b"\x01"), text.replace(b"\\u00e9", b"\\q"),
         text.replace(b"\\u00e9", b"\\u0000"), text.replace(b'"old": null', b'"old": "\xe9"'), text.replace(b'"sql": ""', b'"sql": "\xe9"'), text.replace(b'"sql": ""', b'"sql": "\\ud83d"'), text.replace(b'"sql": ""', b'"sql": 1e400'),
         text.replace(b'"', b"'"), text.replace(b"}", b",}"), b'{"payload": ' + text + b"}", b"[" + text + b"]", b"\x08", b"\x10\x01", b"\x18\x07",
-    ):  # fmt: skip
-        yield value
+    )  # fmt: skip
 
 
 def packets() -> Iterator[bytes | None]:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE, WAY_OUT, CanalValues
 from airflow_cdc.connectors.canal.properties import DESTINATION
-from airflow_cdc.connectors.canal.values import TIME_ZONE, CanalValues
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
@@ -74,7 +74,7 @@ class CanalCapture:
         "Look at a record of the topic, and at canal.mq.flatMessage; where another writer sends to the topic, give the tables"
         " a topic of their own, then recover the table."
     )
-    doubt_way_out: str = "Convert the column to utf8mb4 and recover the table, or take the table out of the pipeline."
+    doubt_way_out: str = WAY_OUT
 
     @property
     def observed_only(self) -> bool:

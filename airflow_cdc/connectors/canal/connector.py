@@ -12,13 +12,13 @@ from typing import Final, NoReturn, Self
 from airflow_cdc.connectors.canal.capture import ADDRESS, GTID, STANDBY, CanalCapture, is_on, start_of
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import ZOOKEEPER, CanalEndpoint
+from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE
 from airflow_cdc.connectors.canal.heartbeat import captured, interval_ms
 from airflow_cdc.connectors.canal.log import LogState, read_log
 from airflow_cdc.connectors.canal.properties import read_config
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, Cursors, CursorStore
 from airflow_cdc.connectors.canal.stores.file import FileCursors
 from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors
-from airflow_cdc.connectors.canal.values import TIME_ZONE
 from airflow_cdc.connectors.commands import Commands
 from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.core.endpoint import CallLimits, Login

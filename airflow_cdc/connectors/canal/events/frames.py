@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_cdc.connectors.canal.events.message import Changes, Message
@@ -36,9 +36,13 @@ _MOST: Final = 2**63
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Flat JSON: a record is a message (`canal.mq.flatMessage=true`)."""
+    """Flat JSON: a record is a message (`canal.mq.flatMessage=true`).
 
-    headers: bool = False
+    `others`: whether a change of another table, which shares the topic, is told; otherwise it is passed over.
+    """
+
+    others: bool = True
+    headers: bool = field(default=False, init=False)
 
     def schemas_of(self, record: Record) -> Sequence[SchemaId]:  # noqa: ARG002 - as Frame asks
         """See Frame."""
@@ -46,17 +50,18 @@ class Flat:
 
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:  # noqa: ARG002 - as Frame asks
         """See Frame."""
-        return _Opener(Changes(table, want), Json(wrapped=False).reader(_SHAPE, {})).flat
+        return _Opener(Changes(table, want, self.others), Json(wrapped=False).reader(_SHAPE, {})).flat
 
 
 @dataclass(frozen=True, slots=True)
 class Packets:
     """Protobuf: a record is a packet with many messages (`canal.mq.flatMessage=false`).
 
-    A record of flat JSON among them is read as one: those from before the server's settings were changed.
+    A record of flat JSON among them is read as one: those from before the server's settings were changed. `others`: as in Flat.
     """
 
-    headers: bool = False
+    others: bool = True
+    headers: bool = field(default=False, init=False)
 
     def schemas_of(self, record: Record) -> Sequence[SchemaId]:  # noqa: ARG002 - as Frame asks
         """See Frame."""
@@ -64,7 +69,7 @@ class Packets:
 
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:  # noqa: ARG002 - as Frame asks
         """See Frame."""
-        return _Opener(Changes(table, want), Json(wrapped=False).reader(_SHAPE, {})).packet
+        return _Opener(Changes(table, want, self.others), Json(wrapped=False).reader(_SHAPE, {})).packet
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +108,9 @@ class _Opener:
 
 def _message(parts: Sequence[Any]) -> Message:
     """What is of another type than Canal writes makes it no message; a value that is no text only makes its column unreadable."""
-    message = Message(*parts)
-    if WRONG in parts or WRONG in (message.data or ()) or WRONG in (message.old or ()):
+    if WRONG in parts or any(WRONG in rows for rows in parts[:2] if rows is not None):
         raise Unreadable(NOT_JSON)
+    message = Message(*parts)
     if message.es is not None and not -_MOST <= message.es < _MOST:
         raise Unreadable(NOT_JSON)
     return message

@@ -63,10 +63,11 @@ class _Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Makes the changes of one table out of messages."""
+    """Makes the changes of one table out of messages. `others`: whether a change of another table is told."""
 
     table: Table
     want: Want
+    others: bool
 
     def of(self, message: Message, record: Record, first: int, nth: int) -> Iterator[Opened]:
         """The changes of a message, none of a statement that changes no row itself.
@@ -78,7 +79,8 @@ class Changes:
         if None not in (message.database, message.table):
             named = f"{message.database}.{message.table}"
             if named != self.table.full_name:
-                yield Opened(_op(message), nth=nth, table=named)
+                if self.others:
+                    yield Opened(_op(message), nth=nth, table=named)
                 return
         place = _place(message, record)
         for number, one in enumerate(self._changes(message), nth):
