@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Protocol
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
@@ -95,35 +95,6 @@ class CaptureSettings(Protocol):
 
     def check_table(self, table: Table) -> None:
         """Refuse a table whose rows it does not carry unchanged (INV 21). Raises SchemaError or ConfigError."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryAddress:
-    """A schema registry, as a connector's own settings name it."""
-
-    url: str
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-
-@runtime_checkable
-class RecordSettings(Protocol):
-    """Settings of a connector whose records may have their schemas in a registry, and parts of themselves in headers."""
-
-    @property
-    def headers(self) -> bool:
-        """Whether its records must be read with their headers."""
-        ...
-
-    @property
-    def needs_registry(self) -> bool:
-        """Whether its records can be read only with schemas of a registry."""
-        ...
-
-    @property
-    def registry(self) -> RegistryAddress | None:
-        """That registry, by its own settings; None where they name none that can be used."""
         ...
 
 

@@ -207,11 +207,13 @@ class Reader:
         if is_dataclass(of) and one.key.form is None:
             return self.settings(cast("type[Any]", of), written, *path)
         try:
+            if written == one.default == "":
+                return ""
             if one.key.form is not None:
                 return one.key.form.read(written)
             if get_origin(of) is Literal:
                 return _word(get_args(of), written)
-            return "" if written == one.default == "" else _PLAIN[of](written)
+            return _PLAIN[of](written)
         except ConfigError as error:
             return self._fault(path, error.what, error.todo)
 

@@ -1,9 +1,10 @@
-"""A schema registry, as those who decode see it."""
+"""A schema registry, as those who decode see it, and what a connector's settings say of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol, Self
+from dataclasses import dataclass, field
+from typing import Protocol, Self, runtime_checkable
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.events.record import SchemaId
@@ -30,4 +31,33 @@ class Registry(Protocol):
 
         Raises TransportError if it does not answer, or refuses the login; ConfigError for ids of another kind than its own.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAddress:
+    """A schema registry, as a connector's own settings name it."""
+
+    url: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+
+
+@runtime_checkable
+class RecordSettings(Protocol):
+    """Settings of a connector whose records may have their schemas in a registry, and parts of themselves in headers."""
+
+    @property
+    def headers(self) -> bool:
+        """Whether its records must be read with their headers."""
+        ...
+
+    @property
+    def needs_registry(self) -> bool:
+        """Whether its records can be read only with schemas of a registry."""
+        ...
+
+    @property
+    def registry(self) -> RegistryAddress | None:
+        """That registry, by its own settings; None where they name none that can be used."""
         ...

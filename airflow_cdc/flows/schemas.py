@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
-from airflow_cdc.core.capture import CaptureSettings, RecordSettings
+from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.endpoint import secrets_in
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.secrets import remember
 from airflow_cdc.core.topics import NewestRecord
 from airflow_cdc.events.record import SchemaId
-from airflow_cdc.events.registry import Registry
+from airflow_cdc.events.registry import RecordSettings, Registry
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import TRANSPORTS, config_rules_of
 

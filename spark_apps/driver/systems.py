@@ -8,10 +8,11 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any
 
-from airflow_cdc.core.capture import CaptureSettings, RecordSettings
+from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.kind import Lazy
 from airflow_cdc.decisions.apply.ddl import Ddl
+from airflow_cdc.events.registry import RecordSettings
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Run
 from airflow_cdc.flows.schemas import registry_of

@@ -38,11 +38,11 @@ from airflow_cdc.connectors.debezium.rows import (
     row_refusals,
     without_left_out,
 )
-from airflow_cdc.core.capture import RegistryAddress
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import number_in
 from airflow_cdc.events.record import Ids
+from airflow_cdc.events.registry import RegistryAddress
 from airflow_cdc.events.value import Values
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
@@ -215,18 +215,18 @@ class ConnectorSettings:
 
     @property
     def headers(self) -> bool:
-        """See core.capture.RecordSettings."""
+        """See events.registry.RecordSettings."""
         framed = any(one.framing is not None and one.framing.ids is Ids.HEADERS for one in self.converters)
         return framed or any(form.headers for form in self.flattened)
 
     @property
     def needs_registry(self) -> bool:
-        """See core.capture.RecordSettings."""
+        """See events.registry.RecordSettings."""
         return any(one.needs_registry for one in self.converters)
 
     @property
     def registry(self) -> RegistryAddress | None:
-        """See core.capture.RecordSettings."""
+        """See events.registry.RecordSettings."""
         named = (one for one in self.converters if one.needs_registry and one.registry)
         return next((RegistryAddress(one.registry, one.user, one.password) for one in named), None)
 
