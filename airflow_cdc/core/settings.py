@@ -173,8 +173,6 @@ class Reader:
         if one.name not in written:
             return self._fault(here, "is missing", f"Add `{one.name}:` to {'.'.join(path) or 'the pipeline'}.")
         value = written[one.name]
-        if not one.required and value == one.default:
-            return one.default
         if one.key.wing:
             return self._part(one, value, here)
         if get_origin(one.type) is tuple:
