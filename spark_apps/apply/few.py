@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.decisions.apply.applied import Applied
@@ -24,23 +23,17 @@ from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import is_behind
 from airflow_cdc.spark_apps.apply.changes import CLOCK_SLACK_MS, Seen
 from airflow_cdc.spark_apps.apply.context import Result, applied_after, check_counted, judged, result_of
-from airflow_cdc.spark_apps.apply.counts import Counts, read_change
-from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, RAW_ARROW, TOMBSTONE, UPDATE
+from airflow_cdc.spark_apps.apply.counts import Counts
+from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, TOMBSTONE, UPDATE
 from airflow_cdc.spark_apps.apply.tombstones import before_batch, has_tombstone
 from airflow_cdc.spark_apps.compare.few import key_texts
-from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.driver.sql import quote_ident
-from airflow_cdc.spark_apps.events import HEADERS
 from airflow_cdc.spark_apps.ports import DecodesFew, ReadFew
 from airflow_cdc.spark_apps.ports_few import SmallCommit
-from airflow_cdc.spark_apps.types import arrow_rows, sink_type
+from airflow_cdc.spark_apps.types import arrow_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.ports import TopicRecord
-    from airflow_cdc.core.table import Column
     from airflow_cdc.decisions.apply.applied import LastChange
     from airflow_cdc.decisions.apply.net import NetImages
     from airflow_cdc.decisions.apply.plain import PlainChange
@@ -50,18 +43,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.apply")
 
-# More records or bytes than this are worth Spark's plans: in memory a record costs some 50 µs, and a plan a second.
+# More records or bytes than this are worth Spark's plans: in memory a record costs some 30 µs, and a plan a second.
 FEW: Final = 20_000
 MOST_BYTES: Final = 16 << 20
-SETTINGS: Final[Mapping[str, str]] = SMALL_BATCH | INTERPRETED
 # (partition, op, its place in the log, whether a converter may have replaced NULLs) of a record
 Change = tuple[int, str, "LastChange | None", bool]
-# of a record in memory, as adapters/kafka.RAW_HEADERS
-_ARROW_HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-_USUAL = (CREATE, UPDATE, DELETE, TOMBSTONE)
-_FIELDS = ("partition", "offset", "op", "origin", "place", "log", "transaction", "ts_ms", "snapshot", "defaulted")
-_IN_ORDER = ("partition", "offset", "log_n", "pos", "row")  # as record.IN_RECORD orders the changes of a record
-_TROUBLE = "cdc.bad IS NOT NULL OR cdc.unknown IS NOT NULL OR cdc.other_table IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,10 +133,7 @@ def _netted(ctx: ApplyContext, few: ReadFew, start: Start) -> Few | None:
         return None
     records = [*earlier, *records]
     decoder = ctx.events.plain(start.table) if isinstance(ctx.events, DecodesFew) else None
-    batch = None if decoder is None else read(decoder, records, start, covered)
-    if batch is not None or start.table.keyless:
-        return batch
-    return _collected(_decoded(ctx, records, start), start, covered)
+    return None if decoder is None else read(decoder, records, start, covered)
 
 
 def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, covered: Covered) -> Few | None:
@@ -169,7 +152,7 @@ def read(decoder: PlainDecoder, records: Sequence[TopicRecord], start: Start, co
         net = _netted_images if table.keyless else _netted_keys
         return net(batch, start, covered, _counts(changes, covered))
     except (*MALFORMED, ArithmeticError, pa.ArrowException) as error:
-        log.info("%s: decoded by Spark, as not all records are plain: %r", table.full_name, error)
+        log.info("%s: left to Spark's jobs, as not all records are plain: %r", table.full_name, error)
         return None
 
 
@@ -192,74 +175,9 @@ def _netted_images(batch: Sequence[PlainChange], start: Start, covered: Covered,
     return Few(counted, gone, came, net)
 
 
-def _decoded(ctx: ApplyContext, records: Sequence[TopicRecord], start: Start) -> DataFrame:
-    raw = raw_table(start.topic, records)
-    session = sibling(ctx.spark, SETTINGS)
-    return ctx.events.decode(session.createDataFrame(raw), start.decoded_as, ("after",))
-
-
-def raw_table(topic: str, records: Sequence[TopicRecord]) -> pa.Table:
-    """Records in memory as a TopicReader gives them: with their headers, if there are any."""
-    headers = [getattr(one, HEADERS, ()) for one in records]
-    schema = RAW_ARROW.append(pa.field(HEADERS, _ARROW_HEADERS)) if any(headers) else RAW_ARROW
-    columns = {
-        "topic": [topic] * len(records),
-        **{name: [getattr(one, name) for one in records] for name in RAW_ARROW.names if name != "topic"},
-        HEADERS: [[{"key": name, "value": value} for name, value in one] for one in headers],
-    }
-    return pa.Table.from_arrays([pa.array(columns[one.name], one.type) for one in schema], schema=schema)
-
-
 def _is_own(start: Start, partition: int, offset: int) -> bool:
     """Whether a record is of the batch, not of those before it."""
     return offset >= start.ranges[partition][0]
-
-
-def _collected(decoded: DataFrame, start: Start, covered: Covered) -> Few | None:
-    """The batch decoded by one Spark job and netted in memory; None if anything in it is unusual."""
-    table = start.table
-    meta = (f"cdc.`{name}` AS `{name}`" for name in _FIELDS)
-    order = ("cdc.log.n AS log_n", "cdc.place.pos AS pos", "cdc.place.row AS row")
-    values = (*_flat("key", table.key_columns), *_flat("after", table.mirrored))
-    records = decoded.selectExpr(*meta, *order, f"{_TROUBLE} AS trouble", *values).toArrow()
-    # what has no such number stands before what has
-    places = pa.table([pc.fill_null(records.column(name), -1) for name in _IN_ORDER], _IN_ORDER)
-    records = records.take(pc.sort_indices(places, [(name, "ascending") for name in _IN_ORDER]))
-    ops: list[str] = records.column("op").to_pylist()
-    usual = all(op in _USUAL for op in ops) and not pc.any(records.column("trouble")).as_py()
-    if not usual or any(records.column("snapshot").to_pylist()):
-        return None
-    every = [_change(row) for row in records.select(list(_FIELDS)).to_pylist()]
-    places = zip(records.column("partition").to_pylist(), records.column("offset").to_pylist(), strict=True)
-    own = [_is_own(start, partition, offset) for partition, offset in places]
-    changes = [change for change, one in zip(every, own, strict=True) if one]
-    rows_under = [tuple(key.values()) for key in _part(records, "key", table.key_columns).to_pylist()]
-    keys = [(change[0], key) for change, key in zip(every, rows_under, strict=True)]
-    live = _live(keys, [(op, change) for _, op, change, _ in every], covered)
-    last = _last_of_keys(keys, [at for at in live if own[at]])
-    if last is None or any(_is_contradictory(covered, change) for _, _, change, _ in changes):
-        return None
-    newest = records.take(pa.array(last, pa.int64()))
-    rows = newest.filter(pc.invert(pc.is_in(newest.column("op"), value_set=pa.array([DELETE, TOMBSTONE]))))
-    return Few(_counts(changes, covered), _part(newest, "key", table.key_columns), _part(rows, "after", table.mirrored))
-
-
-def _flat(struct: str, columns: Sequence[Column]) -> list[str]:
-    """The struct's fields as columns of the sink's types. Spark gives no struct to Arrow that has required fields."""
-    return [
-        f"CAST({struct}.{quote_ident(column.name)} AS {sink_type(column)}) AS {struct}{at}"
-        for at, column in enumerate(columns)
-    ]
-
-
-def _part(records: pa.Table, struct: str, columns: Sequence[Column]) -> pa.Table:
-    part = records.select([f"{struct}{at}" for at, _ in enumerate(columns)])
-    return part.rename_columns([column.name for column in columns])
-
-
-def _change(row: Mapping[str, Any]) -> Change:
-    change = None if row["origin"] is None else read_change(row)
-    return row["partition"], row["op"], change, bool(row["defaulted"])
 
 
 def _is_covered(covered: Covered, change: LastChange | None) -> bool:

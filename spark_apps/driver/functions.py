@@ -1,28 +1,16 @@
-"""Session functions that Spark SQL lacks, vectorised over Arrow: `adapters/mysql_values.py`, `compare/encoding.py` and the decoders of events call them.
+"""Session functions that Spark SQL lacks, vectorised over Arrow: `adapters/mysql_values.py` and `compare/encoding.py` call them.
 
 cdc_json_canonical(string): sorted keys, no spaces, numbers in one form; NULL if it is not JSON.
-cdc_decimal_bytes(string, int): base64 of a big-endian two's complement number → plain text with that many decimals.
-cdc_decimal_plain(string, int): a decimal in any notation → plain text with that many decimals.
-
-Each returns NULL for a value it cannot read, so that the caller gets a bad record instead of a failed job.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import sys
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.decisions.compare import json_text
 from airflow_cdc.decisions.compare.json_text import json_canonical, json_writer
-
-# PostgreSQL's numeric has up to 131,072 digits before the point and 16,383 after it: no source has more
-_MOST_DIGITS: Final = 131_072 + 16_383
-_MOST_SHIFT: Final = 16_383
-_MOST_BYTES: Final = 62_000
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,43 +37,6 @@ def register_functions(spark: SparkSession) -> None:
         spark.udf.register(name, function)
 
 
-def decimal_bytes(text: str, scale: int) -> str | None:
-    """Base64 of an unscaled big-endian number → plain text with `scale` decimals; None if it is not base64."""
-    try:
-        raw = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if not 0 < len(raw) <= _MOST_BYTES:
-        return None
-    unscaled = int.from_bytes(raw, "big", signed=True)
-    # Python writes no integer of more than 4,300 digits as text, but a decimal of any length
-    return _scaled("-" if unscaled < 0 else "", f"{Decimal(abs(unscaled)):f}", scale)
-
-
-def decimal_plain(text: str, scale: int) -> str | None:
-    """A decimal in any notation → plain text with `scale` decimals; None if it has more, or is not a number."""
-    try:
-        sign, digits, exponent = Decimal(text.strip()).as_tuple()
-    except InvalidOperation:
-        return None
-    if not isinstance(exponent, int) or abs(exponent) > _MOST_SHIFT or len(digits) > _MOST_DIGITS:
-        return None
-    shift, unscaled = exponent + scale, "".join(map(str, digits))
-    if shift < 0:
-        if unscaled[shift:].strip("0"):
-            return None
-        unscaled = unscaled[:shift]
-    else:
-        unscaled += "0" * shift
-    return _scaled("-" if sign else "", unscaled.lstrip("0"), scale)
-
-
-def _scaled(sign: str, unscaled: str, scale: int) -> str:
-    digits = unscaled.rjust(scale + 1, "0")
-    sign = sign if digits.strip("0") else ""
-    return f"{sign}{digits[:-scale]}.{digits[-scale:]}" if scale else sign + digits
-
-
 def _each(function: Callable[..., str | None], *columns: pa.Array) -> pa.Array:
     import pyarrow as pa
 
@@ -95,14 +46,6 @@ def _each(function: Callable[..., str | None], *columns: pa.Array) -> pa.Array:
 
 def _json_texts(texts: Any) -> Any:
     return _each(json_writer(), texts)
-
-
-def _bytes_texts(texts: Any, scales: Any) -> Any:
-    return _each(decimal_bytes, texts, scales)
-
-
-def _decimal_texts(texts: Any, scales: Any) -> Any:
-    return _each(decimal_plain, texts, scales)
 
 
 class _Function(NamedTuple):
@@ -115,8 +58,6 @@ class _Function(NamedTuple):
 
 _FUNCTIONS: Final = {
     "cdc_json_canonical": _Function(json_canonical, _json_texts, ("texts",)),
-    "cdc_decimal_bytes": _Function(decimal_bytes, _bytes_texts, ("texts", "scales")),
-    "cdc_decimal_plain": _Function(decimal_plain, _decimal_texts, ("texts", "scales")),
 }
 
 
@@ -144,14 +85,3 @@ def _by_row(function: _Function) -> Any:
 
     row = function.row
     return udf(lambda first, *others: None if first is None else row(first, *others), "string")
-
-
-def utf8_text(value: str) -> str:
-    """SQL: bytes as text; NULL if they are not UTF-8."""
-    from pyspark.sql import functions
-
-    # not is_valid_utf8, whose method Spark 4.1 looks up by reflection for each row: 25 % of a decoding
-    if hasattr(functions, "try_validate_utf8"):
-        return f"try_validate_utf8(CAST({value} AS string))"
-    # Spark 3.5 has no such function; its decode puts U+FFFD for what is not UTF-8
-    return f"IF(encode(decode({value}, 'UTF-8'), 'UTF-8') = {value}, CAST({value} AS string), NULL)"

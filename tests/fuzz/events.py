@@ -22,7 +22,6 @@ from airflow_cdc.events.wire.decimals import is_shortest, scaled
 from airflow_cdc.events.wire.ids import Framing
 from airflow_cdc.events.wire.json import Json
 from airflow_cdc.events.wire.json_schema import JsonSchema
-from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain
 from tests.contract.test_wires import AVRO, change_shape, schemas, wiring
 from tests.fuzz.mutate import blobs, json_bytes, json_texts, texts
 from tests.fuzz.parser import Parser
@@ -103,7 +102,5 @@ PARSERS = (
         "JSON text of a column", json_canonical, json_texts({"b": 1.5, "a": [1e2, None, "é"]}, [10**20, -0.0, 1e-300])
     ),
     Parser("decimal in bytes", _scaled, blobs(b"\x01\xf4", b"\xff", b"\x00\x80")),
-    Parser("decimal in base64", lambda text: decimal_bytes(text, 2), texts("AfQ=", "/w==")),
-    Parser("decimal in plain text", lambda text: decimal_plain(text, 2), texts("1.50", "-1e2", "+5", " 12 ")),
     Parser("text of a key", lambda text: parse_key_text(KEY_TABLE, text), texts(KEY_TEXT), (SchemaError,)),
 )

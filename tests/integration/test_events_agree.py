@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +21,6 @@ from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.kafka import read_topics
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
-from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.apply.counts import read_change
 from airflow_cdc.spark_apps.compare import tail
 from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
@@ -246,10 +244,9 @@ def test_whole_records_decode_in_memory_as_by_spark(captured: Captured) -> None:
     decoder = events.plain(table)
     records = KafkaTransport(KafkaEndpoint(captured.kafka)).records(topic)
     ours = [(one.offset, one.op, one.key, one.after, one.change, one.defaulted) for one in decoder.decode(records)]
-    start = SimpleNamespace(topic=topic, decoded_as=table)
-    context = SimpleNamespace(spark=captured.spark, events=events)
     theirs = []
-    for row in few._decoded(context, records, start).toArrow().to_pylist():  # type: ignore[arg-type]
+    raw = read_topics(captured.spark, KafkaEndpoint(captured.kafka), {topic: captured._states(topic)})
+    for row in events.decode(raw, table, ("after",)).toArrow().to_pylist():
         cdc = row["cdc"]
         change = None if cdc["origin"] is None else read_change(cdc)
         theirs.append((cdc["offset"], cdc["op"], row["key"], row["after"], change, bool(cdc["defaulted"])))

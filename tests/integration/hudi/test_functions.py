@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from airflow_cdc.decisions.compare.json_text import json_canonical
-from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain
 from airflow_cdc.spark_apps.driver.sql import literal
 from stack.errors import StackError
 from stack.hudi import HudiSpark
@@ -21,8 +20,6 @@ DOCUMENTS = (
     "not JSON",
     "",
 )
-BASE64 = ("AQ==", "/w==", "", "?", "AAAAAAAAAAAAAAAAAAAAAAE=")
-NUMBERS = ("-1.5", "1E+3", "0.001", "NaN", "x", "123456789012345678901234567890123456789012345678901234567890.12345")
 
 
 @pytest.fixture
@@ -38,8 +35,6 @@ def session(hudi: HudiSpark) -> Iterator[HudiSpark]:
     ("name", "texts", "more", "reference"),
     [
         ("cdc_json_canonical", DOCUMENTS, "", json_canonical),
-        ("cdc_decimal_bytes", BASE64, ", 2", lambda text: decimal_bytes(text, 2)),
-        ("cdc_decimal_plain", NUMBERS, ", 5", lambda text: decimal_plain(text, 5)),
     ],
 )
 def test_a_function_gives_what_the_reference_gives(

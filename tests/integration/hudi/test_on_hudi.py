@@ -16,7 +16,7 @@ LATE_S = 1_500.0
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
-    ["test_functions.py", "test_hudi_writer.py", "test_hudi_shared.py", "test_flink_followed.py", "test_followed.py"],
+    ["test_hudi_writer.py", "test_hudi_shared.py", "test_flink_followed.py", "test_followed.py"],
 )
 def test_the_sink_on_its_own_spark(file: str) -> None:
     argv = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider", f"tests/on_hudi/{file}"]

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import base64
 import json
 from decimal import Decimal
 
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.decisions.compare.json_text import json_canonical
-from airflow_cdc.spark_apps.driver.functions import decimal_bytes, decimal_plain
 
 documents = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -88,53 +86,3 @@ def test_inv_29_different_decimals_have_different_texts(number: Decimal) -> None
 @pytest.mark.parametrize("text", ["", "{", "nope", "NaN", "[Infinity]", "1e999", "[" * 100_000])
 def test_what_is_no_json_is_none(text: str) -> None:
     assert json_canonical(text) is None
-
-
-@given(st.integers(-(10**65), 10**65), st.integers(0, 30))
-def test_decimal_bytes_reads_what_connect_writes(unscaled: int, scale: int) -> None:
-    size = (unscaled.bit_length() + 8) // 8
-    written = base64.b64encode(unscaled.to_bytes(size, "big", signed=True)).decode()
-    text = decimal_bytes(written, scale)
-    assert text is not None
-    assert int(text.replace(".", "")) == unscaled
-    assert len(text.partition(".")[2]) == scale
-
-
-def test_numbers_of_more_digits_than_python_prints_are_read_and_endless_ones_are_not() -> None:
-    """PostgreSQL's numeric has up to 147,455 digits; str() of an integer stops at 4,300."""
-    for unscaled in (10**4_400 + 7, -(10**140_000)):
-        raw = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
-        text = decimal_bytes(base64.b64encode(raw).decode(), 2)
-        assert text == f"{Decimal(unscaled):f}"[:-2] + "." + f"{Decimal(unscaled):f}"[-2:]
-        assert decimal_plain(text or "", 2) == text
-    assert decimal_plain("9" * 4_301, 0) == "9" * 4_301
-    assert decimal_plain("9" * 200_000, 0) is None
-    assert decimal_bytes(base64.b64encode(b"\x01" * 100_000).decode(), 2) is None
-
-
-def test_decimal_bytes_of_other_text_is_none() -> None:
-    assert decimal_bytes("", 2) is None
-    assert decimal_bytes("not base64!", 2) is None
-    assert decimal_bytes("1.23", 2) is None
-
-
-@pytest.mark.parametrize(
-    ("text", "scale", "plain"),
-    [
-        ("1E-7", 8, "0.00000010"),
-        ("0E-30", 2, "0.00"),
-        ("-1.5", 0, None),
-        ("-1.50", 1, "-1.5"),
-        ("12", 3, "12.000"),
-        ("1E+3", 0, "1000"),
-        ("NaN", 2, None),
-        ("x", 2, None),
-        ("1E+99999", 2, None),
-        ("9" * 65, 0, "9" * 65),
-        ("-0.00", 2, "0.00"),
-        ("1E-2", 3, "0.010"),
-        ("5E-4", 3, None),
-    ],
-)
-def test_decimal_plain(text: str, scale: int, plain: str | None) -> None:
-    assert decimal_plain(text, scale) == plain
