@@ -153,7 +153,7 @@ def tree_seconds(spark: SparkSession) -> float:
     """Processor time of the driver's JVM and of every process below it, ended ones included, in seconds."""
     jvm = psutil.Process(spark._jvm.java.lang.ProcessHandle.current().pid())
     times = [one.cpu_times() for one in (jvm, *jvm.children(recursive=True))]
-    return sum(one.user + one.system + one.children_user + one.children_system for one in times)
+    return float(sum(one.user + one.system + one.children_user + one.children_system for one in times))
 
 
 if __name__ == "__main__":

@@ -147,7 +147,8 @@ class SchemaRegistry:
             wait=wait_exponential(0.1, max=2.0) + wait_random(0, 0.1),
             reraise=True,
         )
-        return retrying(self._once, address, read)
+        read_it: T = retrying(self._once, address, read)
+        return read_it
 
     def _once(self, address: str, read: _ReadAnswer[T]) -> T:
         where = f"{self.where}, GET {address.removeprefix(self.endpoint.url)}"

@@ -19,4 +19,9 @@ def connections(name: str, answers: Answers) -> Sequence[NewConnection]:
     return (NewConnection(f"{name}_kafka", "cdc_kafka", extra=extra),)
 
 
-SETUP = Setup((Question("kafka", "Kafka's bootstrap servers", "localhost:9092"),), keys, connections)
+SETUP = Setup(
+    (Question("kafka", "Kafka's bootstrap servers", "localhost:9092"),),
+    keys,
+    connections,
+    ("registry: CONN_ID  # of Avro's schemas, where the connector's own settings do not lead from here to their registry",),
+)
