@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Protocol, runtime_checkable
 
 from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.endpoint import secrets_in
 from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.extras import needs
 from airflow_cdc.core.secrets import remember
 from airflow_cdc.core.topics import NewestRecord
 from airflow_cdc.events.record import SchemaId
@@ -37,10 +39,12 @@ def registry_of(run: Run, capture: CaptureSettings) -> Registry | None:
     """The registry without whose schemas the connector's records cannot be read; None if they can.
 
     It is the one that `transport.registry` names, else the one of the connector's own settings. Raises ConfigError if neither
-    names one.
+    names one, and where the package is missing that reads Avro.
     """
     if not isinstance(capture, RecordSettings) or not capture.needs_registry:
         return None
+    with needs("avro", where=run.where):
+        import_module("fastavro")
     if run.clients.registry is not None:
         return run.clients.registry
     kind, own = TRANSPORTS[run.pipeline.transport.kind].registry, capture.registry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -72,3 +73,9 @@ def test_json_asks_no_registry(side: str) -> None:
     json = "org.apache.kafka.connect.json.JsonConverter"
     assert looked(Known(down=True), {**CONFIG, "key.converter": json, "value.converter": json}) == []
     assert looked(Known(7), {**CONFIG, f"{side}.converter": json}) != []
+
+
+def test_a_missing_reader_of_avro_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    ((state, found),) = looked(Known(7))
+    assert (state, "'fastavro' is not installed" in found) == ("bad", True)
