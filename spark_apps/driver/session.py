@@ -59,6 +59,7 @@ LOCAL = {
     "spark.sql.shuffle.partitions": "4",
     "spark.scheduler.mode": "FAIR",
     "spark.locality.wait": "0s",
+    "spark.python.daemon.module": "airflow_cdc.spark_apps.driver.python_daemon",
 }
 
 

@@ -23,7 +23,6 @@ from airflow_cdc.sinks.iceberg.catalog import Change, commit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.row_positions import live_files
 from airflow_cdc.sinks.iceberg.snapshots import head_of, operation_of, snapshot_at, stamp_and_summary, summary_of
-from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.iceberg_keeper import IcebergKeeper
 from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.apply.batch import apply_table
@@ -228,18 +227,6 @@ def test_batches_under_keys_of_two_columns(spark: SparkSession, lake: Lake) -> N
     same_by_both(spark, lake, history(PAIRS, 7), 0)
 
 
-@pytest.mark.parametrize(
-    ("made", "covered"),
-    [pytest.param(ITEMS, 130, id="items"), pytest.param(SHAPES, 0, marks=pytest.mark.slow, id="shapes")],
-)
-def test_batches_that_spark_decodes(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, made: Table, covered: int
-) -> None:
-    """As where a value is not plain."""
-    monkeypatch.setattr(Events, "plain", lambda *_: None)
-    same_by_both(spark, lake, history(made, 7), covered)
-
-
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_table_without_a_key_gets_the_same_as_by_spark(spark: SparkSession, lake: Lake, seed: int) -> None:
     same_by_both(spark, lake, log_history(seed), 0)
@@ -326,13 +313,8 @@ def test_an_event_before_the_watermark_that_was_committed_after_it_is_an_error(s
     assert names(side) == []
 
 
-@pytest.mark.parametrize("decoder", ["memory", "spark"])
-def test_a_key_that_was_deleted_and_created_again_before_the_watermark_stays(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, decoder: str
-) -> None:
+def test_a_key_that_was_deleted_and_created_again_before_the_watermark_stays(spark: SparkSession, lake: Lake) -> None:
     """The tombstone between them has no place in the log."""
-    if decoder == "spark":
-        monkeypatch.setattr(Events, "plain", lambda *_: None)
     side = Side(Bench(spark, lake), ITEMS, Topic(ITEMS))
     side.begin([(1, "kept", 1)], upto=103)
     side.topic.create(id=1, name="kept", qty=1)
@@ -343,24 +325,22 @@ def test_a_key_that_was_deleted_and_created_again_before_the_watermark_stays(
     assert (side.by_arrow, names(side)) == (1, [(1, "kept", 1), (2, "new", 2)])
 
 
-JOBS, SPARK, MEMORY = "jobs", "spark", "memory"
+JOBS, MEMORY = "jobs", "memory"
 
 
 # a cut at 2 or 5 parts a delete from its tombstone
 @pytest.mark.parametrize(
     ("cut", "way"),
     [
-        *((cut, way) for cut in range(1, 6) for way in (MEMORY, SPARK)),
+        *((cut, MEMORY) for cut in range(1, 6)),
         (2, JOBS),
         *(pytest.param(cut, JOBS, marks=pytest.mark.slow) for cut in (1, 3, 4, 5)),
     ],
 )
 def test_inv_17_a_batch_may_end_between_a_covered_delete_and_its_tombstone(
-    spark: SparkSession, lake: Lake, monkeypatch: pytest.MonkeyPatch, way: str, cut: int
+    spark: SparkSession, lake: Lake, way: str, cut: int
 ) -> None:
     """The next batch sees the tombstone alone; a tombstone whose delete is not covered, or which stands alone, deletes."""
-    if way == SPARK:
-        monkeypatch.setattr(Events, "plain", lambda *_: None)
     side = Side(Bench(spark, lake), ITEMS, Topic(ITEMS))
     side.begin([(1, "kept", 1), (2, "old", 2), (3, "alone", 3)], upto=103)
     side.topic.create(id=1, name="first", qty=1)
@@ -511,8 +491,8 @@ def _snapshot(topic: Topic) -> None:
     topic.event("r", None, {"id": 5, "name": "five", "qty": 5}, source=topic.source(snapshot="first"))
 
 
-def _covered(topic: Topic) -> None:
-    """Nothing unusual, but with a position that is NULL, which only Spark's rules judge."""
+def _nowhere(topic: Topic) -> None:
+    """A position that is NULL is none."""
     topic.event("u", {}, {"id": 1, "name": "x", "qty": 1}, source=topic.source(pos=None))
 
 
@@ -528,7 +508,7 @@ def _brackets(topic: Topic) -> None:
     topic.raw(b'{"id": 5}', b"[" * 200_000)
 
 
-ODD = [_bad, _wrong_value, _truncate, _snapshot, _covered, _number_for_a_file, _number_for_a_gtid, _brackets]
+ODD = [_bad, _wrong_value, _truncate, _snapshot, _nowhere, _number_for_a_file, _number_for_a_gtid, _brackets]
 
 
 @pytest.mark.parametrize("unusual", ODD)
@@ -540,10 +520,8 @@ def test_what_is_not_plain_is_left_to_spark(spark: SparkSession, lake: Lake, unu
     ctx = side.bench.context([side.topic], in_memory=True)
     opened = opened_at(ctx, side.place)
     start = start_from(ctx, ITEMS, *opened.stamped(None), side.topic.upto)
-    done = few.apply_few(ctx, opened, start, None, {})
-    assert done is None or unusual is _covered
-    if done is None:
-        assert lake.head(*side.place) == head
+    assert few.apply_few(ctx, opened, start, None, {}) is None
+    assert lake.head(*side.place) == head
 
 
 @pytest.mark.parametrize(

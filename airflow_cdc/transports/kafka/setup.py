@@ -23,5 +23,7 @@ SETUP = Setup(
     (Question("kafka", "Kafka's bootstrap servers", "localhost:9092"),),
     keys,
     connections,
-    ("registry: CONN_ID  # of Avro's schemas, where the connector's own settings do not lead from here to their registry",),
+    (
+        "registry: CONN_ID  # of Avro's schemas, where the connector's own settings do not lead from here to their registry",
+    ),
 )

@@ -23,7 +23,7 @@ from tests.integration.apply_support import ITEMS
 from tests.unit.connectors.canal.packed import packed
 from tests.unit.connectors.canal.settings import FOLLOWED, PROTOBUF
 
-TWO = [{"id": "1", "name": "a", "qty": "1"}, {"id": "2", "name": "b", "qty": None}]
+TWO: list[dict[str, Any]] = [{"id": "1", "name": "a", "qty": "1"}, {"id": "2", "name": "b", "qty": None}]
 OTHER = {**flat("INSERT", [{"x": "1"}]), "table": "others"}
 MOVED = flat("UPDATE", [{"id": "3", "name": "b", "qty": None}], [{"id": "2"}])
 
