@@ -153,8 +153,17 @@ def _of_apicurio(side: str, options: Mapping[str, str]) -> Framing | None:
     return Framing(Ids.CONFLUENT if four else Ids.APICURIO, side, kind)
 
 
+def registry_setting(converter: Converter) -> str:
+    """The setting that names the converter's registry."""
+    return f"{converter.side}.converter.{_url_option(converter.name)}"
+
+
+def _url_option(name: str) -> str:
+    return "apicurio.registry.url" if name.startswith(_APICURIO) else "schema.registry.url"
+
+
 def _registry(name: str, options: Mapping[str, str]) -> Address:
-    urls = options.get("apicurio.registry.url" if name.startswith(_APICURIO) else "schema.registry.url", "")
+    urls = options.get(_url_option(name), "")
     try:
         return Address.of(urls.split(",", maxsplit=1)[0], "the schema registry")
     except ConfigError:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from airflow_cdc.connectors.debezium.converters import JSON, Converter, Format, read_converter
+from airflow_cdc.connectors.debezium.converters import JSON, Converter, Format, read_converter, registry_setting
 from airflow_cdc.connectors.debezium.events.mysql import MySqlValues
 from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.forms import SIDES
@@ -88,8 +88,15 @@ COLUMN_RULES: Final = rf"{_EXCLUDED}|{_INCLUDED}|{_CHANGED}|message\.key\.column
 
 def row_refusals(settings: Named) -> Iterator[CdcError]:
     """Why no table's rows can be taken from the events of a connector with these settings, each setting once."""
-    for side in SIDES:
-        yield from _converter_faults(read_converter(settings.known, side), settings.known)
+    converters = [read_converter(settings.known, side) for side in SIDES]
+    for one in converters:
+        yield from _converter_faults(one, settings.known)
+    named = [one for one in converters if one.needs_registry and one.registry]
+    if len({one.registry for one in named}) > 1:
+        keys, values = named
+        setting = registry_setting(values)
+        why = f"keys have their schemas in another registry, {keys.registry}, and ids of two cannot be told apart"
+        yield refusal(setting, values.registry, why, f"Set {setting}={keys.registry}")
     for key, value in settings.known.items():
         yield from (refusal(key, value, one.why) for one in _REFUSED if one.matches(key, value))
     yield from (unseen_error(name, value) for name, value in settings.unseen_here.items())

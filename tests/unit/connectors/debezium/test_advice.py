@@ -37,6 +37,14 @@ SETTINGS: dict[str, dict[str, str]] = {
         "key.converter": "io.apicurio.registry.utils.converter.AvroConverter",
         "key.converter.apicurio.registry.headers.handler": "com.example.Handler",
     },
+    "two registries": {
+        f"{side}.converter{name}": value
+        for side, port in (("key", 1), ("value", 2))
+        for name, value in (
+            ("", "io.confluent.connect.avro.AvroConverter"),
+            (".schema.registry.url", f"http://r:{port}"),
+        )
+    },
     "lost deletes": transform(FLATTENS, **{"delete.tombstone.handling.mode": "drop"}),
     "left out fields": transform(FLATTENS, **{"drop.fields.header.name": "h"}),
     "rows routed by a field": transform(FLATTENS, **{"route.by.field": "kind"}),
