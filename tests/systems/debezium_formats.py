@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -107,23 +106,36 @@ def worker_and_registry(folder: Path, running: stack.Stack) -> Iterator[tuple[Co
         end(schemas.child)
 
 
+MYSQL: Final = (MySqlSettings(max_binlog_size=4194304),)
+TABLES: Final = ("kinds", "words")
+
+
 @contextmanager
-def mysql_opened(flattened: bool, folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMySql]:
+def avro_opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMySql]:
     """A server, a broker, a worker and a registry of its own, and a database with both tables."""
-    name = "systems_flattened" if flattened else "systems_avro"
-    settings = [MySqlSettings(max_binlog_size=4194304)]
+    name = "systems_avro"
     with (
-        stack.start(folder / "stack", ("kafka", "mysql"), mysql_settings=settings) as running,
+        stack.start(folder / "stack", ("kafka", "mysql"), mysql_settings=MYSQL) as running,
         worker_and_registry(folder / "stack", running) as (worker, schemas),
     ):
-        server, broker = running.mysql["mysql"], running.kafka
-        if broker is None:
-            raise AssertionError("the stack has no Kafka")
+        server = running.mysql["mysql"]
         debezium_hudi.create(server, name)
-        tables, own = ("kinds", "words"), FLATTENED if flattened else in_avro(schemas)
-        followed = IntoLake(server, spark, lake, broker.bootstrap, worker.url, folder, name, tables, own)
-        about = "flattened" if flattened else f"Apicurio {versions.APICURIO}"
-        yield DebeziumMySql(followed, f"MySQL {server.version}, Debezium {versions.DEBEZIUM}, {about}")
+        followed = IntoLake(server, spark, lake, worker.bootstrap, worker.url, folder, name, TABLES, in_avro(schemas))
+        about = f"MySQL {server.version}, Debezium {versions.DEBEZIUM}, Apicurio {versions.APICURIO}"
+        yield DebeziumMySql(followed, about)
+
+
+@contextmanager
+def flattened_opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[DebeziumMySql]:
+    """A server, a broker and a worker of its own, and a database with both tables."""
+    name = "systems_flattened"
+    with stack.start(folder / "stack", ("kafka", "connect", "mysql"), mysql_settings=MYSQL) as running:
+        server, worker = running.mysql["mysql"], running.connect
+        if worker is None:
+            raise AssertionError("the stack has no Connect")
+        debezium_hudi.create(server, name)
+        followed = IntoLake(server, spark, lake, worker.bootstrap, worker.url, folder, name, TABLES, FLATTENED)
+        yield DebeziumMySql(followed, f"MySQL {server.version}, Debezium {versions.DEBEZIUM}")
 
 
 @contextmanager
@@ -134,12 +146,9 @@ def postgres_opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[D
         stack.start(folder / "stack", ("kafka", "postgres")) as running,
         worker_and_registry(folder / "stack", running) as (worker, schemas),
     ):
-        server, broker = running.postgres["postgres"], running.kafka
-        if broker is None:
-            raise AssertionError("the stack has no Kafka")
+        server, tables = running.postgres["postgres"], ("kinds", "events")
         debezium_postgres.create(server, name)
-        tables = ("kinds", "events")
-        followed = FollowedPostgres(server, spark, lake, broker.bootstrap, worker.url, folder, name, tables)
+        followed = FollowedPostgres(server, spark, lake, worker.bootstrap, worker.url, folder, name, tables)
         ((version,),) = server.execute("SHOW server_version")
         about = f"PostgreSQL {version}, Debezium {versions.DEBEZIUM}, Apicurio {versions.APICURIO}"
         settings = {**debezium_postgres.SETTINGS, **in_avro(schemas, "headers")}
@@ -147,7 +156,7 @@ def postgres_opened(folder: Path, spark: SparkSession, lake: Lake) -> Iterator[D
 
 
 CASES = (
-    Case("Debezium MySQL in Avro", PURGED, partial(mysql_opened, False)),
+    Case("Debezium MySQL in Avro", PURGED, avro_opened),
     Case("Debezium PostgreSQL in Avro", debezium_postgres.CASE.failure, postgres_opened),
-    Case("Debezium MySQL flattened", PURGED, partial(mysql_opened, True)),
+    Case("Debezium MySQL flattened", PURGED, flattened_opened),
 )
