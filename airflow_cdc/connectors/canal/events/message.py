@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from airflow_cdc.core.table import Table
@@ -68,6 +68,12 @@ class Changes:
     table: Table
     want: Want
     others: bool
+    _names: tuple[str, ...] = field(init=False)
+    _known: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_names", tuple(column.name for column in self.table.mirrored))
+        object.__setattr__(self, "_known", frozenset(self._names))
 
     def of(self, message: Message, record: Record, first: int, nth: int) -> Iterator[Opened]:
         """The changes of a message, none of a statement that changes no row itself.
@@ -120,11 +126,12 @@ class Changes:
         )
 
     def _image(self, row: Row | None) -> Wires | None:
-        return None if row is None else _wires(row, [column.name for column in self.table.mirrored])
+        return None if row is None else _wires(row, self._names)
 
     def _unknown(self, now: Row | None) -> tuple[str, ...]:
-        known = {column.name for column in self.table.mirrored}
-        return tuple(name for name in now or () if name not in known)
+        return (
+            () if now is None or now.keys() <= self._known else tuple(name for name in now if name not in self._known)
+        )
 
 
 def _wires(row: Row, names: Sequence[str]) -> Wires:
