@@ -296,6 +296,15 @@ class ReadsFew(Protocol):
 
 
 @runtime_checkable
+class LooksExactly(Protocol):
+    """A RowReader whose views have exact positions only if that is asked for, as it costs the source something."""
+
+    def with_exact_views(self) -> RowReader:
+        """The same, with exact_views."""
+        ...
+
+
+@runtime_checkable
 class ReadsHeaders(Protocol):
     """A TopicReader that can read records with their headers."""
 

@@ -53,6 +53,11 @@ class RecordSettings(Protocol):
         ...
 
     @property
+    def shows_before(self) -> bool:
+        """Whether its records show a row as it was before its change, where the source's log has that."""
+        ...
+
+    @property
     def needs_registry(self) -> bool:
         """Whether its records can be read only with schemas of a registry."""
         ...

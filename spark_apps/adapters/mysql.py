@@ -43,7 +43,14 @@ class MySqlReader(MySqlRows, MySqlLog):
     """A MySQL server for Spark, as ports.RowReader."""
 
     key_hash = KeyHash.CRC32
-    exact_views = False
+
+    def __init__(self, source: BinlogSource[Any], *, exact_views: bool = False) -> None:
+        super().__init__(source)
+        self.exact_views = exact_views
+
+    def with_exact_views(self) -> MySqlReader:
+        """See ports.LooksExactly: each table is locked for the moment in which a view of it is opened."""
+        return MySqlReader(self._source, exact_views=True)
 
     @contextmanager
     def few_rows(self, *, at: Watermark) -> Iterator[FewRows]:

@@ -31,6 +31,7 @@ VISIBLE_SECONDS = 60.0
 class MySqlRows:
     """Rows of a MySQL server, as ports.RowReader."""
 
+    exact_views = False
     fresh_estimates = "SET @@SESSION.information_schema_stats_expiry = 0"  # else a day old
 
     def __init__(self, source: BinlogSource[Any]) -> None:
@@ -83,11 +84,11 @@ class MySqlRows:
 
     def view(self, table: Table, *, at: Watermark) -> AbstractContextManager[MySqlView]:
         """See ports.RowReader."""
-        return open_view(self._source, table, self._init(at))
+        return open_view(self._source, table, self._init(at), exact=self.exact_views)
 
     def views(self, tables: Sequence[Table], *, at: Watermark) -> AbstractContextManager[Sequence[MySqlView]]:
         """See ports.RowReader."""
-        return open_views(self._source, tables, self._init(at))
+        return open_views(self._source, tables, self._init(at), exact=self.exact_views)
 
     def bounds(self, table: Table) -> tuple[int, int] | None:
         """See ports.RowReader."""

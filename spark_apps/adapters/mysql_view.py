@@ -107,15 +107,16 @@ def _where(table: Table, keys: Sequence[str]) -> str:
 
 
 @contextmanager
-def open_view(source: BinlogSource[Any], table: Table, init: str) -> Iterator[MySqlView]:
+def open_view(source: BinlogSource[Any], table: Table, init: str, *, exact: bool = False) -> Iterator[MySqlView]:
     """One read view on a connection that proved its server by `init` (INV 9); closed at the end of the block.
 
-    For a table without a key the view's exact position is known, because the table is locked while the view is opened.
-    Copies of one row image cannot be told apart, so on a busy image nothing less would ever settle (INV 19).
+    For a table without a key, and if it is to be `exact`, the view's exact position is known, because the table is locked
+    while the view is opened. Copies of one row image cannot be told apart, so on a busy image nothing less would ever settle
+    (INV 19); nor would a key in flight whose events do not show the row before.
     """
     with source.session(read_timeout=VIEW_SECONDS) as session:
         session.run(init, doing="check that this is the watermark's server")
-        if not table.keyless:
+        if not (table.keyless or exact):
             _begin(session)
             yield MySqlView(session, table)
             return
@@ -126,18 +127,28 @@ def open_view(source: BinlogSource[Any], table: Table, init: str) -> Iterator[My
 
 
 @contextmanager
-def open_views(source: BinlogSource[Any], tables: Sequence[Table], init: str) -> Iterator[list[MySqlView]]:
-    """A view of each table, as open_view opens it; the tables with a key share one, and so one connection."""
-    shared, turn, views = [table for table in tables if not table.keyless], Lock(), dict[str, MySqlView]()
+def open_views(
+    source: BinlogSource[Any], tables: Sequence[Table], init: str, *, exact: bool = False
+) -> Iterator[list[MySqlView]]:
+    """A view of each table, as open_view opens it; the tables with a key share one, and so one connection, unless exact."""
+    shared = [table for table in tables if not (table.keyless or exact)]
+    turn, views = Lock(), dict[str, MySqlView]()
     with ExitStack() as stack:
         if shared:
             session = stack.enter_context(open_view(source, shared[0], init)).session
             views = {table.full_name: MySqlView(session, table, turn=turn) for table in shared}
-        yield [views.get(table.full_name) or stack.enter_context(open_view(source, table, init)) for table in tables]
+        yield [
+            views.get(table.full_name) or stack.enter_context(open_view(source, table, init, exact=exact))
+            for table in tables
+        ]
 
 
 def _begin(session: Session) -> None:
     session.run("START TRANSACTION WITH CONSISTENT SNAPSHOT", doing="open a read view")
+
+
+def _why_locked(table: Table) -> str:
+    return "has no key" if table.keyless else "has events without the rows before changes"
 
 
 @contextmanager
@@ -149,7 +160,7 @@ def locked(source: BinlogSource[Any], table: Table) -> Iterator[Session]:
             session.run(f"LOCK TABLES {quote_table(table)} READ", doing=f"lock {table.full_name} for a moment")
         except SourceError as error:
             raise SourceError(
-                f"{table.full_name} has no key and could not be locked: {error.what}",
+                f"{table.full_name}, which {_why_locked(table)}, could not be locked: {error.what}",
                 where=error.where,
                 todo="Grant LOCK TABLES on it, end the long transaction that uses it, or give it a primary key.",
             ) from error

@@ -22,6 +22,7 @@ from airflow_cdc.spark_apps.ports import (
     Bounds,
     DeadLetters,
     EventDecoder,
+    LooksExactly,
     ReadDdl,
     ReadFew,
     ReadsFew,
@@ -66,7 +67,7 @@ def open_systems(run: Run) -> Systems:
     sink = SINKS[pipeline.sink.kind]
     letters = _load(sink.letters, f"keeps dead letters in {sink.name}", run)
     return Systems(
-        row_reader(run),
+        row_reader(run, capture=capture),
         _events(run, capture),
         _topics(run, capture),
         stage_writer(run),
@@ -97,13 +98,16 @@ def _topics(run: Run, capture: CaptureSettings) -> TopicReader:
     return made.with_headers()
 
 
-def row_reader(run: Run, each: int | None = None) -> RowReader:
+def row_reader(run: Run, each: int | None = None, capture: CaptureSettings | None = None) -> RowReader:
     """The reader of the source's rows, as policy.throttle allows. Raises ConfigError if there is none for this source.
 
     `each`: on how many connections a table is read at a time, if several tables are; by default on all that are allowed.
+    `capture`: for comparisons: where the connector's events do not show the rows before changes, its views are exact.
     """
     kind, source, policy = run.pipeline.source.kind, run.clients.source, run.pipeline.policy
     reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(source)
+    if isinstance(capture, RecordSettings) and not capture.shows_before and isinstance(reader, LooksExactly):
+        reader = reader.with_exact_views()
     gate = Gate(source.load, policy.throttle, HELD_BACK * policy.max_duration, run.where)
     return throttled(reader, gate, each or policy.throttle.connections or None)
 

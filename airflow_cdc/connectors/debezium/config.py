@@ -220,6 +220,11 @@ class ConnectorSettings:
         return framed or any(form.headers for form in self.flattened)
 
     @property
+    def shows_before(self) -> bool:
+        """See events.registry.RecordSettings."""
+        return not self.flattened
+
+    @property
     def needs_registry(self) -> bool:
         """See events.registry.RecordSettings."""
         return any(one.needs_registry for one in self.converters)

@@ -9,8 +9,9 @@ import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.spark_apps.adapters.kafka import KafkaTopics
-from airflow_cdc.spark_apps.driver.systems import _events, _topics
+from airflow_cdc.spark_apps.driver.systems import _events, _topics, row_reader
 
 PLAIN = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "topic.prefix": "shop"}
 APICURIO = {**PLAIN, "value.converter": "io.apicurio.registry.utils.converter.AvroConverter"}
@@ -55,3 +56,11 @@ def test_events_get_the_registry_only_where_a_converter_writes_schemas_there() -
     made = run()
     assert _events(made, ConnectorSettings.from_config(PLAIN)).texts is None  # type: ignore[attr-defined]
     assert _events(made, ConnectorSettings.from_config(APICURIO)).texts is made.clients.registry.texts  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("config", "exact"), [(PLAIN, False), (FLATTENED, True)])
+def test_views_are_exact_where_events_do_not_show_the_rows_before_changes(config: dict[str, str], exact: bool) -> None:
+    made = run()
+    made.pipeline.policy = Policy()
+    assert row_reader(made, capture=ConnectorSettings.from_config(config)).exact_views == exact
+    assert not row_reader(made).exact_views, "only comparisons need it"
