@@ -106,10 +106,14 @@ def row_reader(run: Run, each: int | None = None, capture: CaptureSettings | Non
     """
     kind, source, policy = run.pipeline.source.kind, run.clients.source, run.pipeline.policy
     reader: RowReader = _load(SOURCES[kind].reader, f"reads rows of a {kind} source", run)(source)
-    if isinstance(capture, RecordSettings) and not capture.shows_before and isinstance(reader, LooksExactly):
+    if capture is not None and _hides_before(capture) and isinstance(reader, LooksExactly):
         reader = reader.with_exact_views()
     gate = Gate(source.load, policy.throttle, HELD_BACK * policy.max_duration, run.where)
     return throttled(reader, gate, each or policy.throttle.connections or None)
+
+
+def _hides_before(capture: CaptureSettings) -> bool:
+    return isinstance(capture, RecordSettings) and not capture.shows_before
 
 
 def stage_writer(run: Run) -> StageWriter:
