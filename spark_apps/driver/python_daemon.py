@@ -7,14 +7,24 @@ minute. On executors elsewhere the package arrives after their daemon has begun,
 from __future__ import annotations
 
 import gc
+from contextlib import suppress
 
 from pyspark.daemon import manager
 
-import airflow_cdc.connectors.debezium.events.frames
-import airflow_cdc.connectors.debezium.events.mysql
-import airflow_cdc.connectors.debezium.events.postgres
-import airflow_cdc.spark_apps.events  # noqa: F401 - what is imported here is there in each process
+from airflow_cdc.core.errors import CdcError
+from airflow_cdc.kinds import CONNECTORS
+
+
+def import_decoders() -> None:
+    """Import the decoders of all connectors, as far as what they need is installed."""
+    for kind in CONNECTORS.values():
+        for reads in kind.reads.values():
+            if reads.decoder is not None:
+                with suppress(ImportError, CdcError):
+                    reads.decoder.load()
+
 
 if __name__ == "__main__":
+    import_decoders()
     gc.freeze()  # a task ends with a look for circles, which need not go through all that was imported
     manager()

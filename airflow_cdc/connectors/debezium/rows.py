@@ -95,7 +95,7 @@ def row_refusals(settings: Named) -> Iterator[CdcError]:
     if len({one.registry for one in named}) > 1:
         keys, values = named
         setting = registry_setting(values)
-        why = f"keys have their schemas in another registry, {keys.registry}, and ids of two cannot be told apart"
+        why = f"keys have their schemas in another registry, {keys.registry}, and an id does not say which of the two it is of"
         yield refusal(setting, values.registry, why, f"Set {setting}={keys.registry}")
     for key, value in settings.known.items():
         yield from (refusal(key, value, one.why) for one in _REFUSED if one.matches(key, value))

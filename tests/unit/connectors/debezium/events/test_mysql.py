@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import pickle
 from typing import Any
@@ -180,3 +181,11 @@ def test_an_unknown_mode_is_named() -> None:
 def test_the_values_travel_to_executors() -> None:
     values = MySqlValues(DecodeModes(decimal="string"))
     assert pickle.loads(pickle.dumps(values)) == values  # noqa: S301 - its own
+
+
+def test_a_decimal_of_more_digits_than_python_prints_is_no_value_of_the_column() -> None:
+    """str() of an integer stops at 4,300 digits, with an error: such a record failed every apply of its table."""
+    raw = base64.b64encode(b"\x01" * 1_800).decode()
+    assert read(WIDE, json.dumps(raw)) == BAD
+    assert read(WIDE, json.dumps("9" * 4_301), DecodeModes(decimal="string")) == BAD
+    assert read(column("n", "bigint"), "9" * 4_301) == BAD
