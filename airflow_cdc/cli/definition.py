@@ -177,96 +177,106 @@ def _dead_letters() -> GroupCommand:
     )
 
 
-def _repair() -> ActionCommand:
+def _reading() -> tuple[ActionCommand, ...]:
+    """Those that look and change nothing."""
+    return (
+        _action("doctor", "Check beforehand that recoveries can work", ARG_PIPELINES),
+        _action("pipelines", "List the pipelines of pipelines.yaml"),
+        _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
+        _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
+        _action("forecast", "Say when the stored position will be purged", ARG_PIPELINE, module=OUTLOOK),
+        _action("hold", "Keep the log from being purged until Ctrl-C", ARG_PIPELINE, ARG_SECONDS, module=OUTLOOK),
+        _action(
+            "explain", "Name the problem that a log on stdin describes (exit status 1: one is named)", module=EXPLAIN
+        ),
+    )
+
+
+def _recovering() -> tuple[ActionCommand, ...]:
+    return (
+        _action(
+            "recover",
+            "Recover a pipeline: read its tables again, move the position, compare every row, publish",
+            ARG_PIPELINE,
+            ARG_TABLES,
+            ARG_STRATEGY,
+            ARG_APPROVE,
+            ARG_WAIT,
+            ARG_TIMEOUT,
+            ARG_NOTE,
+        ),
+        _action(
+            "abandon",
+            "Give up an open recovery, or some of its tables",
+            ARG_PIPELINE,
+            ARG_TABLES,
+            ARG_REASON,
+            module=ABANDON,
+        ),
+    )
+
+
+def _comparing() -> tuple[ActionCommand, ...]:
+    return (
+        _action(
+            "verify",
+            "Compare with the source now, changing nothing, and wait for the verdict of each table",
+            ARG_PIPELINE,
+            ARG_TABLES,
+            ARG_TIMEOUT,
+            module=RUNS,
+        ),
+        _action(
+            "proof",
+            "Show what the last comparison proved, table by table; compares nothing",
+            ARG_PIPELINE,
+            ARG_TABLES,
+            ARG_RUN_ID,
+        ),
+        _action("check", "Trigger the nightly check now", ARG_PIPELINE, ARG_WAIT, ARG_TIMEOUT, module=RUNS),
+    )
+
+
+def _changing() -> tuple[ActionCommand, ...]:
+    return (
+        _action(
+            "apply",
+            "Apply the events that wait now (DAG cdc_apply__PIPELINE)",
+            ARG_PIPELINE,
+            ARG_TABLES,
+            ARG_WAIT,
+            ARG_TIMEOUT,
+            module=RUNS,
+        ),
+        _action(
+            "repair",
+            "Rewrite the rows that differ from the source (DAG cdc_repair)",
+            ARG_PIPELINE,
+            ARG_TABLES,
+            ARG_DRY_RUN,
+            ARG_APPROVE,
+            ARG_WAIT,
+            ARG_TIMEOUT,
+            ARG_NOTE,
+            module=REPAIR,
+        ),
+    )
+
+
+def _init() -> ActionCommand:
     return _action(
-        "repair",
-        "Rewrite the rows that differ from the source (DAG cdc_repair)",
-        ARG_PIPELINE,
-        ARG_TABLES,
-        ARG_DRY_RUN,
-        ARG_APPROVE,
-        ARG_WAIT,
-        ARG_TIMEOUT,
-        ARG_NOTE,
-        module=REPAIR,
+        "init",
+        "Write a first pipelines.yaml or add a pipeline, and show how to make Airflow load the DAGs",
+        ARG_STUB,
+        ARG_NEW,
+        *ARG_ANSWERS,
+        module=INIT,
     )
 
 
 def get_cdc_cli_commands() -> list[CLICommand]:
     """The group `cdc`. Exit status: 0 healthy or done, 1 problem or failed run, 2 usage or configuration, 3 unknown."""
+    commands = (*_reading(), *_recovering(), *_comparing(), *_changing(), _offset(), _dead_letters(), _init())
     return [
-        GroupCommand(
-            name="cdc",
-            help="Diagnose, recover and prove change-data-capture pipelines",
-            subcommands=(
-                _action("doctor", "Check beforehand that recoveries can work", ARG_PIPELINES),
-                _action("pipelines", "List the pipelines of pipelines.yaml"),
-                _action("diagnose", "Say what is wrong with a pipeline; changes nothing", ARG_PIPELINE),
-                _action("plan", "Say what a recovery would do; changes nothing", ARG_PIPELINE, ARG_STRATEGY),
-                _action("forecast", "Say when the stored position will be purged", ARG_PIPELINE, module=OUTLOOK),
-                _action(
-                    "hold", "Keep the log from being purged until Ctrl-C", ARG_PIPELINE, ARG_SECONDS, module=OUTLOOK
-                ),
-                _action(
-                    "explain",
-                    "Name the problem that a log on stdin describes (exit status 1: one is named)",
-                    module=EXPLAIN,
-                ),
-                _action(
-                    "recover",
-                    "Recover a pipeline: read its tables again, move the position, compare every row, publish",
-                    ARG_PIPELINE,
-                    ARG_TABLES,
-                    ARG_STRATEGY,
-                    ARG_APPROVE,
-                    ARG_WAIT,
-                    ARG_TIMEOUT,
-                    ARG_NOTE,
-                ),
-                _action(
-                    "abandon",
-                    "Give up an open recovery, or some of its tables",
-                    ARG_PIPELINE,
-                    ARG_TABLES,
-                    ARG_REASON,
-                    module=ABANDON,
-                ),
-                _action(
-                    "verify",
-                    "Compare with the source now, changing nothing, and wait for the verdict of each table",
-                    ARG_PIPELINE,
-                    ARG_TABLES,
-                    ARG_TIMEOUT,
-                    module=RUNS,
-                ),
-                _action(
-                    "proof",
-                    "Show what the last comparison proved, table by table; compares nothing",
-                    ARG_PIPELINE,
-                    ARG_TABLES,
-                    ARG_RUN_ID,
-                ),
-                _action("check", "Trigger the nightly check now", ARG_PIPELINE, ARG_WAIT, ARG_TIMEOUT, module=RUNS),
-                _action(
-                    "apply",
-                    "Apply the events that wait now (DAG cdc_apply__PIPELINE)",
-                    ARG_PIPELINE,
-                    ARG_TABLES,
-                    ARG_WAIT,
-                    ARG_TIMEOUT,
-                    module=RUNS,
-                ),
-                _repair(),
-                _offset(),
-                _dead_letters(),
-                _action(
-                    "init",
-                    "Write a first pipelines.yaml or add a pipeline, and show how to make Airflow load the DAGs",
-                    ARG_STUB,
-                    ARG_NEW,
-                    *ARG_ANSWERS,
-                    module=INIT,
-                ),
-            ),
-        )
+        GroupCommand(name="cdc", help="Diagnose, recover and prove change-data-capture pipelines", subcommands=commands)
     ]

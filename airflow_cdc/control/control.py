@@ -18,17 +18,16 @@ from airflow_cdc.control.document import (
     WRITES,
     Document,
     apply_error,
+    checked,
     closed,
     compared_xa,
     copy,
     dump,
     in_place,
     noted,
-    only,
     opened,
     parse,
     public,
-    verdicts,
     with_xa,
     without_tables,
     written,
@@ -460,14 +459,7 @@ class Control:
 
     def check_done(self, run_id: str, table: str, check: Mapping[str, Any], result: Mapping[str, Any]) -> None:
         """Store a table's comparison: `check` for the next night, `result` in the ledger (INV 3: once per run)."""
-
-        def change(state: Document) -> Document:
-            done = {**state["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
-            others = {run: verdicts(entry) for run, entry in state["ledger"].items() if run != run_id}
-            ledger = noted({**others, **only(state["ledger"], run_id)}, run_id, {"check": done})
-            return {**state, "checks": {**state["checks"], table: dict(check)}, "ledger": ledger}
-
-        self.update(change, f"check of {table} by {run_id}")
+        self.update(lambda state: checked(state, run_id, table, check, result), f"check of {table} by {run_id}")
 
     def compared(self, xa: XaState | None, verdicts: Mapping[str, Verdict]) -> None:
         """Store the source's XA state from before these tables were compared (INV 32); see with_xa()."""

@@ -188,6 +188,19 @@ def with_xa(document: Document, states: Mapping[str, Any], equal: Collection[str
     return {**document, XA: {**document[XA], **new}}
 
 
+def checked(
+    document: Document, run_id: str, table: str, check: Mapping[str, Any], result: Mapping[str, Any]
+) -> Document:
+    """The document after a run compared a table: `check` is for the next night, `result` for the ledger.
+
+    Of the results of other runs the verdicts stay.
+    """
+    done = {**document["ledger"].get(run_id, {}).get("check", {}), table: dict(result)}
+    others = {run: verdicts(entry) for run, entry in document["ledger"].items() if run != run_id}
+    ledger = noted({**others, **only(document["ledger"], run_id)}, run_id, {"check": done})
+    return {**document, "checks": {**document["checks"], table: dict(check)}, "ledger": ledger}
+
+
 def closed(document: Document, run_id: str, state: str, at: str) -> Document:
     """The control document after the open recovery of this run was closed as `state` at that time."""
     open_ = document["recovery"]
