@@ -26,6 +26,8 @@ class Verdict(StrEnum):
 # for a run whose diagnosis failed or was UNKNOWN: nobody knows what is lost
 UNKNOWN_LOSS = "unknown: no conclusion was possible"
 _COUNTS = ("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves", "leaves_rechecked")
+# what is in a table's JSON only if it is known
+IF_KNOWN = frozenset({"samples", "leaf_map", "part", "verified_through", "caught_up"})
 _BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
 _EXIT = {Verdict.MATCH: 0, Verdict.MISMATCH: 1, Verdict.INCONCLUSIVE: 3}
 
@@ -81,7 +83,7 @@ class TableReport:
     `samples` names some of the keys that differ. `leaf_map` has one letter per leaf, in their order: `=` equal at once,
     `~` unequal at first, so compared key by key. `part` names the part of the table that was compared, "" for all of it;
     the row counts are always those of the whole table. `verified_through`: the source's time up to which main itself is
-    proven equal (ISO). These five are in the JSON only if they are known. Raises VerificationError when the verdict
+    proven equal (ISO). Those of IF_KNOWN are in the JSON only if they are known. Raises VerificationError when the verdict
     contradicts the counts, or says MISMATCH without a reason (INV 34).
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.report import RecoveryReport, TableReport, Verdict, overall
+from airflow_cdc.core.report import IF_KNOWN, RecoveryReport, TableReport, Verdict, overall
 from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, store, told_of
 from airflow_cdc.flows.run import Facts, Run
@@ -32,7 +32,9 @@ def report_check(
     entry, check = control.entry(run.run_id), control.ledger_get(run.run_id).get("check", {})
     tables = {name: table.report for name, table in entry.checked.items()} | dict(reports)
     report = _report(run, list(tables.values()), evidence, entry, repaired=kind != CHECK)
-    control.ledger_set(run.run_id, "check", {n: {**check.get(n, {}), **one.to_json()} for n, one in tables.items()})
+    # what an earlier task alone knew of a table, such as the copy that it compared, is not true of it any more
+    before = {name: {k: v for k, v in one.items() if k not in IF_KNOWN} for name, one in check.items()}
+    control.ledger_set(run.run_id, "check", {n: {**before.get(n, {}), **one.to_json()} for n, one in tables.items()})
     return store(run, report, kind, _equal(tables, frozenset(reports), entry, kind))
 
 

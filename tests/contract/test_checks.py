@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from airflow_cdc.core.errors import SourceError, VerificationError
-from airflow_cdc.core.report import ComparedAt, RecoveryReport, TableReport, Verdict
+from airflow_cdc.core.report import CaughtUp, ComparedAt, RecoveryReport, TableReport, Verdict
 from airflow_cdc.flows.checks import conclude, report_check
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run, RunOptions
@@ -92,6 +92,17 @@ def test_a_repair_that_cannot_reach_its_source_says_so_and_fails(run: Run) -> No
     with pytest.raises(SourceError):
         repair(asking(run), cast("Any", None))
     assert stored(run).verdict is Verdict.INCONCLUSIVE
+
+
+def test_what_only_the_comparison_knew_is_not_told_of_the_repaired_table(run: Run) -> None:
+    """The copy that the night compared had other rows than main has after the repair."""
+    behind = CaughtUp(rows=4, events=1, since="2026-11-28T05:56:14+00:00")
+    compared = replace(told("shop.orders", Verdict.MISMATCH, "ghosts: 1"), caught_up=behind, leaf_map="=~")
+    report_check(run, {"shop.orders": compared}, evidence={"shop.orders": "1 ghost"})
+    repaired = replace(told("shop.orders", Verdict.MATCH), source_rows=1, sink_rows=1)
+    report_check(run, {"shop.orders": repaired}, evidence={}, kind=REPAIR)
+    assert conclude(run) == {"verdict": "MATCH", "tables": 1}
+    assert run.clients.control.entry(run.run_id).checked["shop.orders"].report == repaired
 
 
 def test_the_last_word_is_the_worst_of_all_tasks_of_the_run(run: Run) -> None:
