@@ -3,7 +3,7 @@
 The order of judgement is one sequence over the rows of all systems, by danger (`Danger`), and within one danger causes
 are named before their consequences: 10 an open recovery; 20 a deciding part was not read; 25 no log, no position; 30-39 the
 position is lost, by facts of the server; 41-46 the offset; 47-49 the source's rows, another server; 50-59 the connector;
-60-66 topics and sink; 68 another part was not read; 71-77 rows or the server are threatened; 83-98 settings; 99 healthy.
+60-66 topics and sink; 68 another part was not read; 70 rows are known to differ; 71-76 rows or the server are threatened; 83-98 settings; 99 healthy.
 """
 
 from __future__ import annotations

@@ -266,7 +266,7 @@ RULES = Rules(
         ),
         Problem(
             "SINK_DIFFERS",
-            77,
+            70,
             "A comparison found rows that differ from the source, and none has found them equal since: `airflow cdc repair` "
             "names them and writes them again.",
             sink_differs,
