@@ -158,8 +158,10 @@ def _report(night: NightRun, table: Table) -> TableReport:
         plan, outcome = _compare(night, main, table, plan)
         keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
         (facts,) = counted([outcome])
-        store_json(run, _facts_file(table.full_name), facts.to_json())
         report = main.reported(outcome, make_report(outcome, judged(facts)), xa_open=night.job.xa_open)
+        if behind := report.caught_up:
+            facts = facts.of_main(report.compared_at.snapshot_id, behind.events)
+        store_json(run, _facts_file(table.full_name), facts.to_json())
         return _keep(night, plan, state, outcome, report)
 
 

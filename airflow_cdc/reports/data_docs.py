@@ -191,12 +191,12 @@ def _defined(context: AbstractDataContext, tables: Sequence[Expected]) -> Valida
     import great_expectations as gx
 
     # Great Expectations makes file names of it and refuses a slash
-    name, versions = file_part(tables[0].name), ", ".join(str(table.snapshot_id) for table in tables[:1])
+    name, version = file_part(tables[0].name), tables[0].version
     if len(tables) > 1:
-        name, versions = f"{name} and {len(tables) - 1} more", f"{versions} and others"
-    suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations(tables)))
+        name, version = f"{name} and {len(tables) - 1} more", f"{version} and others"
+    suite = context.suites.add(gx.ExpectationSuite(name=name, expectations=expectations(tables), notes=version))
     asset = context.data_sources.add_pandas(name).add_dataframe_asset(name)
-    batch = asset.add_batch_definition_whole_dataframe(f"snapshot {versions}")
+    batch = asset.add_batch_definition_whole_dataframe(version)
     return context.validation_definitions.add(gx.ValidationDefinition(name=name, data=batch, suite=suite))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -44,6 +44,7 @@ class Expected:
         rows: rows of the source; `tolerance`: rows in flight during the comparison, by which the count may differ.
         key: columns that are unique together; empty for a table without a key.
         key_proven: whether equal digests already prove that the key is unique, so that it is not counted again.
+        events: how many events were applied to a copy of the snapshot before it was checked; 0 if it was not copied.
     """
 
     name: str
@@ -54,6 +55,13 @@ class Expected:
     tolerance: int = 0
     key: tuple[str, ...] = ()
     key_proven: bool = False
+    events: int = 0
+
+    @property
+    def version(self) -> str:
+        """What was checked, in words."""
+        more = f" with the {self.events:,} events that wait for it" if self.events else ""
+        return f"snapshot {self.snapshot_id}{more}"
 
     @property
     def least(self) -> int:
@@ -88,6 +96,12 @@ class Counted:
 
     expected: Expected
     facts: StageFacts
+
+    def of_main(self, snapshot_id: int | None, events: int) -> Counted:
+        """The same, named by the snapshot of main that was copied: the copy is dropped after the comparison."""
+        if snapshot_id is None:
+            return self
+        return replace(self, expected=replace(self.expected, snapshot_id=snapshot_id, events=events))
 
     def to_json(self) -> dict[str, Any]:
         """As it is kept for the page."""

@@ -54,3 +54,13 @@ def test_the_page_says_what_digests_prove(tmp_path: Path) -> None:
     data_docs.write_pages([SOUND], tmp_path)
     pages = [page.read_text() for page in tmp_path.glob("expectations/**/*.html")]
     assert any("equal digests of every row prove it" in page for page in pages)
+
+
+def test_a_copy_of_main_is_named_by_what_was_copied(tmp_path: Path) -> None:
+    """The copy, snapshot 7, is dropped after the comparison: nobody could look at it."""
+    copied = Counted.from_json(SOUND.of_main(3, 12).to_json())
+    data_docs.write_pages([copied], tmp_path)
+    told = "".join(page.read_text() for page in tmp_path.glob("**/*.html"))
+    assert "snapshot 3 with the 12 events that wait for it" in told
+    assert "snapshot 7" not in told
+    assert SOUND.of_main(None, 12) == SOUND
