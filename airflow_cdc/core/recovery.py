@@ -394,7 +394,8 @@ class OpenRecovery:
             return _from_json(value, read_position)
         except MALFORMED as error:
             raise UnknownStateError(
-                f"the open recovery cannot be read: {error!r}", todo="Give it up: airflow cdc abandon PIPELINE."
+                f"the open recovery cannot be read: {error!r}",
+                todo='Give it up: airflow cdc abandon PIPELINE --reason "…".',
             ) from error
 
 

@@ -45,7 +45,7 @@ def missing_error(run: Run, tables: str) -> SourceError:
         f"the source has no table {tables}",
         where=run.where,
         todo="Correct source.tables in pipelines.yaml, or grant SELECT on it. If it was dropped while a recovery of it "
-        "is open: airflow cdc abandon PIPELINE --table TABLE.",
+        'is open: airflow cdc abandon PIPELINE --table TABLE --reason "…".',
     )
 
 

@@ -12,7 +12,7 @@ from airflow_cdc.core.errors import CdcError, SchemaError, SinkError, SourceErro
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.chunk import batches
 from airflow_cdc.flows.capture import captured, settings
-from airflow_cdc.flows.recovery import tables_of
+from airflow_cdc.flows.recovery import give_up
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of
 
@@ -106,7 +106,7 @@ def _named(run: Run, tables: Sequence[str], task: str) -> SchemaError | None:
     error, bad = refusal(found), dict.fromkeys(look.table for look in found)
     error.todo = (
         f"Change the value, then clear the task {task}: this recovery continues. To continue without the table instead, run:"
-        f" airflow cdc abandon {run.pipeline.name} {tables_of(bad)}"
+        f" {give_up(run, bad)}"
     )
     return error
 

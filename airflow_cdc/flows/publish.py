@@ -8,7 +8,7 @@ from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, Verification
 from airflow_cdc.core.recovery import MATCH, OpenRecovery, VerifiedTable
 from airflow_cdc.decisions.compare.repair import NEVER
 from airflow_cdc.decisions.removal import Removal, refusals
-from airflow_cdc.flows.recovery import change, current, tables_of, verify_again
+from airflow_cdc.flows.recovery import change, current, give_up, verify_again
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
 
@@ -37,8 +37,7 @@ def publish(run: Run) -> Facts:
         raise VerificationError(
             f"not published, because they are not MATCH: {', '.join(left)}",
             where=run.where,
-            todo=f"{_READ_REPORT} {verify_again(run, verdicts)} To continue without them, run:"
-            f" airflow cdc abandon {run.pipeline.name} {tables_of(left)}",
+            todo=f"{_READ_REPORT} {verify_again(run, verdicts)} To continue without them, run: {give_up(run, left)}",
         )
     return {"published": published}
 
@@ -137,7 +136,7 @@ def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
         where=run.where,
         todo="Main was not changed. If the source is right, finish this recovery with your approval (airflow cdc recover "
         f"{name} --yes, or trigger cdc_recovery with Approved ticked): no table is re-read. Otherwise give up "
-        f"the recovery: airflow cdc abandon {name}.",
+        f"the recovery: {give_up(run)}.",
         tables=tuple(refused),
     )
 

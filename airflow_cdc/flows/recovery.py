@@ -63,6 +63,11 @@ def tables_of(tables: Iterable[str]) -> str:
     return " ".join(f"--table {shlex.quote(table)}" for table in tables)
 
 
+def give_up(run: Run, tables: Iterable[str] = ()) -> str:
+    """The command that gives up the open recovery, or these tables of it. It asks for a reason, which the diagnosis shows."""
+    return " ".join(filter(None, ("airflow cdc abandon", run.pipeline.name, tables_of(tables), '--reason "…"')))
+
+
 def verify_again(run: Run, verdicts: Iterable[str]) -> str:
     """What to do about tables with these verdicts, which are not all MATCH.
 
@@ -82,7 +87,7 @@ def open_error(run: Run, holder: str) -> RecoveryOpenError:
     return RecoveryOpenError(
         f"nothing is compared or repaired while the recovery of run {holder} is open",
         where=run.where,
-        todo=f"Finish it (airflow cdc recover {name}) or give it up (airflow cdc abandon {name}).",
+        todo=f"Finish it (airflow cdc recover {name}) or give it up ({give_up(run)}).",
         run_id=holder,
     )
 

@@ -84,7 +84,7 @@ def test_while_a_recovery_is_open_comparing_is_refused_in_one_sentence(
     answer = cdc(*words)
     assert answer.status == 1
     assert answer.err.startswith("error: nothing is compared or repaired while the recovery of run manual__1 is open")
-    assert "airflow cdc abandon shop" in answer.err
+    assert 'airflow cdc abandon shop --reason "…"' in answer.err
     assert (answer.err.count("\n"), started.call_count) == (1, 0)
 
 

@@ -95,7 +95,7 @@ def test_within_a_recovery_the_row_is_named_with_the_ways_on_from_there() -> Non
         raise failed
     assert "column day of shop.orders (the row with id=7" in named.value.what
     assert "then clear the task recover" in named.value.todo
-    assert named.value.todo.endswith("airflow cdc abandon shop --table shop.orders")
+    assert named.value.todo.endswith('airflow cdc abandon shop --table shop.orders --reason "…"')
     assert named.value.__cause__ is failed
 
 
