@@ -76,7 +76,7 @@ browser: setup ## a person's way through the page in a real headless Chromium, f
 pictures: setup ## the pictures of the page in docs/images, each state, in a real headless Chromium (half a minute, no servers)
 	$(BIN)/pytest tests/pictures
 
-faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=postgres, or canal: 12 cells, build/faults-SOURCE.json)
+faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=moments: an ALTER or a failing step at every moment, SOURCE=postgres, or canal: 12 cells, build/faults-SOURCE.json)
 	$(BIN)/python -m tests.faults $(if $(SOURCE),--source $(SOURCE))
 
 faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink|canal|unfollowed)

@@ -1,6 +1,7 @@
-"""The matrix on real servers: `python -m tests.faults [--source postgres|canal] [--only TEXT] [--from-round N] [--alone]`.
+"""The matrix on real servers: `python -m tests.faults [--source moments|postgres|canal] [--only TEXT] [--from-round N] [--alone]`.
 
-Writes build/faults.json (MySQL: every fault), build/faults-postgres.json or build/faults-canal.json (short forms). Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
+Writes build/faults.json (MySQL: every fault), build/faults-moments.json (MySQL: an ALTER or a failure at every moment),
+build/faults-postgres.json or build/faults-canal.json (short forms). Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults import canal, matrix, matrix_canal, matrix_postgres, mysql, postgres
+from tests.faults import canal, matrix, matrix_canal, matrix_moments, matrix_postgres, mysql, postgres
 from tests.faults.cell import Cell
 from tests.faults.runner import MATCH, first_copy, rounds, strike
 from tests.faults.world import FaultWorld
@@ -41,6 +42,9 @@ MATRICES = {
     "mysql": Matrix(matrix.CELLS, mysql.world, Path("build/faults"), Path("build/faults.json")),
     "postgres": Matrix(
         matrix_postgres.CELLS, postgres.world, Path("build/faults-postgres"), Path("build/faults-postgres.json")
+    ),
+    "moments": Matrix(
+        matrix_moments.CELLS, mysql.world, Path("build/faults-moments"), Path("build/faults-moments.json")
     ),
     "canal": Matrix(matrix_canal.CELLS, canal.world, Path("build/faults-canal"), Path("build/faults-canal.json")),
 }
@@ -82,7 +86,7 @@ def _round(made: FaultWorld, cells: list[Cell], name: str) -> list[Result]:
 
 
 def _table(results: list[Result]) -> Table:
-    names = ("step", "moment", "fault", "verdict", "main_states_seen", "seconds")
+    names = ("step", "moment", "fault", "verdict", "main_states_seen", "ended", "seconds")
     table = Table(*names, title="the kill matrix")
     for result in results:
         table.add_row(*(str(result[name]) for name in names))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
+
+import pymysql
 
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from demo.world import NAMESPACE, World, writer
@@ -66,6 +68,36 @@ class MySqlWorld(ConnectWorld):
         """Purge every file but a fresh one."""
         with closing(self.demo.mysql.connect()) as connection, connection.cursor() as cursor:
             purge(cursor)
+
+    def execute(self, *statements: str) -> None:
+        """Carry out statements in the shop, as root."""
+        with closing(self.demo.mysql.connect(database=dataset.SCHEMA)) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            connection.commit()
+
+    def lock_out(self, user: str) -> None:
+        """Refuse a user, and end its connections."""
+        self.execute(f"ALTER USER '{user}'@'%' ACCOUNT LOCK")
+        with closing(self.demo.mysql.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute(f"SELECT id FROM information_schema.processlist WHERE user = '{user}'")
+            for (number,) in cursor.fetchall():
+                with suppress(pymysql.MySQLError):  # it has ended by itself
+                    cursor.execute(f"KILL {number}")
+
+    def let_in(self, user: str) -> None:
+        """Let a user in again."""
+        self.execute(f"ALTER USER '{user}'@'%' ACCOUNT UNLOCK")
+
+    def settle(self) -> None:
+        """See FaultWorld."""
+        executed = str(self.demo.mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+
+        def read() -> bool | None:
+            held = connectors.stored(worker_of(self.stack), PIPELINE).get("gtids", "")
+            return True if self.demo.mysql.execute(f"SELECT GTID_SUBSET('{executed}', '{held}')")[0][0] else None
+
+        wait_until(read, timeout=180, what="the connector to read all that was written")
 
     def compare(self) -> list[TableCheck]:
         """See FaultWorld."""

@@ -34,6 +34,8 @@ class Proxy:
     _listener: socket.socket = field(init=False)
     _open: threading.Event = field(default_factory=threading.Event)
     _watches: list[_Watch] = field(default_factory=list)
+    _refusing: bool = False
+    _passing: set[socket.socket] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._open.set()
@@ -59,10 +61,19 @@ class Proxy:
         timer.daemon = True
         timer.start()
 
+    def refuse(self) -> None:
+        """End every connection and take no new one, until `accept`."""
+        self._refusing = True
+        self._shut(*tuple(self._passing))
+
+    def accept(self) -> None:
+        """Take connections again."""
+        self._refusing = False
+
     @property
     def whole(self) -> bool:
         """Whether it is not cut."""
-        return self._open.is_set()
+        return self._open.is_set() and not self._refusing
 
     def watch(self, text: bytes, act: Callable[[], None]) -> None:
         """Call `act` when a request that contains `text` has reached the server, before its answer is passed on."""
@@ -78,6 +89,9 @@ class Proxy:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            if self._refusing:
+                client.close()
+                continue
             with suppress(OSError):
                 server = socket.create_connection(self.target, timeout=10)
                 server.settimeout(None)
@@ -87,6 +101,7 @@ class Proxy:
             client.close()
 
     def _pump(self, source: socket.socket, sink: socket.socket, inward: bool) -> None:
+        self._passing.add(source)
         try:
             while data := source.recv(CHUNK):
                 self._note(data, sink if inward else source, inward)
@@ -94,6 +109,7 @@ class Proxy:
                 sink.sendall(data)
         except OSError:
             pass
+        self._passing.discard(source)
         self._shut(source, sink)
 
     @staticmethod

@@ -34,6 +34,7 @@ LOOK_SECONDS = 0.01
 FILE_BYTES = 4_096  # more than Spark needs to start, less than a file of rows
 MATCH = "MATCH"
 MISSED = "MISSED"
+KILLED = "killed"
 ATTEMPTS = 3  # a moment of some milliseconds may pass unseen
 
 
@@ -46,6 +47,7 @@ class Recovery:
     cells: list[Cell]
     struck: dict[Cell, float] = field(default_factory=dict)
     seconds: dict[Cell, float] = field(default_factory=dict)
+    ended: dict[Cell, float] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     reader: Reader = field(init=False)
     messages: Messages = field(default_factory=Messages)
@@ -53,6 +55,7 @@ class Recovery:
     _step: str = ""
     _process: subprocess.Popen[bytes] | None = None
     _mending: list[threading.Thread] = field(default_factory=list)
+    _beside: list[threading.Thread] = field(default_factory=list)
     _holds_open: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,6 +84,17 @@ class Recovery:
         thread.start()
         self._mending.append(thread)
 
+    def beside(self, act: Callable[[], Any]) -> None:
+        """Do `act` beside the recovery, which is not waited for before the end: it may wait for the recovery itself."""
+        thread = threading.Thread(target=act)
+        thread.start()
+        self._beside.append(thread)
+
+    def step_ended(self) -> None:
+        """Return when the running step has ended."""
+        assert self._process is not None
+        self._process.wait()
+
     def intrude(self) -> None:
         """Another run tries to take the pipeline: its refusal is kept, its success is an error."""
         other = f"{self.run_id}-other"
@@ -98,6 +112,8 @@ class Recovery:
         """Run to the end; the verdict of the independent check, or what stood in the way."""
         with self.reader.at_work():
             verdict = self.chain(self.world.writing())
+        if not verdict and self._beside:
+            self._settle()
         return verdict or self._judged()
 
     def chain(self, writing: AbstractContextManager[Any]) -> str:
@@ -110,6 +126,13 @@ class Recovery:
                 process.kill()  # it waits for a step that does not come
             process.wait(STEP_SECONDS)
         return verdict
+
+    def _settle(self) -> None:
+        """What came after the tables were compared is applied, as the schedule does, before the independent check."""
+        for thread in self._beside:
+            thread.join(STEP_SECONDS)
+        self.world.settle()
+        self.alone("apply_changes")
 
     def alone(self, step: str) -> dict[str, Any]:
         """Run one step outside the chain; its facts. Raises StackError when it failed."""
@@ -168,7 +191,16 @@ class Recovery:
                 self._process.wait()
                 self.said.append(f"{step}: took longer than {STEP_SECONDS:.0f} s")
                 return step
-        return self._next(step, answer)
+        again = self._next(step, answer)
+        self._ended(step, failed=again is not None)
+        return again
+
+    def _ended(self, step: str, *, failed: bool) -> None:
+        """How long after its strike the step ended, and whether its driver goes on although it said that it failed."""
+        for cell in (cell for cell in self.struck if cell.step == step and cell not in self.ended):
+            self.ended[cell] = round(time.monotonic() - self.struck[cell], 1)
+        if failed and not self.said[-1].endswith(KILLED) and _drivers(self.world.folder):
+            self.said.append(f"WRONG: {step} failed, and its driver goes on")
 
     def _prepared(self, cell: Cell | None) -> dict[str, Any]:
         """What a step is told for its cell's sake before it starts."""
@@ -187,7 +219,7 @@ class Recovery:
     def _next(self, step: str, answer: Path) -> str | None:
         told = json.loads(answer.read_text()) if answer.exists() else None
         if told is None:
-            self.said.append(f"{step}: killed")
+            self.said.append(f"{step}: {KILLED}")
             return step
         if "facts" in told:
             return None
@@ -290,6 +322,12 @@ class Recovery:
         return path
 
 
+def _drivers(folder: Path) -> list[str]:
+    """The drivers of steps that go on."""
+    done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    return [line for line in done.stdout.splitlines() if str(folder / "steps") in line and "spark_main" in line]
+
+
 def _run_to_end(step: str, path: Path) -> int:
     return subprocess.call(_argv(step, path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
@@ -337,7 +375,14 @@ def _strike_once(world: FaultWorld, cells: Sequence[Cell], run_id: str) -> list[
         "messages": recovery.messages._asdict(),
     }
     return [
-        {"step": c.step, "moment": c.moment, "fault": c.fault, "seconds": recovery.seconds.get(c), **result}
+        {
+            "step": c.step,
+            "moment": c.moment,
+            "fault": c.fault,
+            "seconds": recovery.seconds.get(c),
+            "ended": recovery.ended.get(c),
+            **result,
+        }
         for c in cells
     ]
 

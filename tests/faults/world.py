@@ -102,6 +102,10 @@ class FaultWorld:
         """The independent check of all tables; the writer must be off and everything applied."""
         raise NotImplementedError
 
+    def settle(self) -> None:
+        """Wait until the connector has sent all that was written."""
+        raise NotImplementedError
+
     def left_behind(self) -> str:
         """What a recovery left at the source that is not the connector's own; "" if nothing."""
         raise NotImplementedError
