@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,9 @@ TABLES: tuple[tuple[str, str], ...] = (
     ("odd", "x" * 64),
 )
 ROWS = ((1, "one"), (2, "zwei ß"), (3, None))
+DOCUMENTS = ("odd", "documents")  # its `v` is JSON
+# nothing runs beside what a test asks for
+SCHEDULES = ("apply", "nightly", "maintain")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,26 +91,39 @@ class Driven:
         pipe = subprocess.PIPE
         return subprocess.Popen(argv, env=server.environment, cwd=server.home, stdout=pipe, stderr=pipe, text=True)
 
-    def cdc(self, *words: str, timeout: float = 600.0) -> Answer:
+    def cdc(self, *words: str, timeout: float = 1800.0) -> Answer:
         """Run `airflow cdc …` to its end."""
         with self.begin(*words) as process:
             out, err = process.communicate(timeout=timeout)
         return Answer(process.returncode, out, err)
 
-    def rows(self, schema: str, table: str) -> set[tuple[Any, ...]]:
-        """The table's rows at the source, by PyMySQL alone."""
-        named = f"`{schema}`.`{table}`"
-        return set(self.mysql.execute(f"SELECT id, v FROM {named}"))
+    def execute(self, *statements: str) -> None:
+        """Carry out statements at the source, as root."""
+        self.mysql.execute(*statements)
 
-    def mirrored(self) -> dict[str, set[tuple[Any, ...]]]:
-        """Table of the sink → the rows that readers see, by PyIceberg alone."""
+    def rows(self) -> set[frozenset[tuple[Any, ...]]]:
+        """The rows of every table at the source, by PyMySQL alone. No two tables hold the same: see create_table()."""
+        found = (self.mysql.execute(f"SELECT id, v FROM {quoted(*table)}") for table in (*TABLES, DOCUMENTS))
+        return {frozenset(map(tuple, rows)) for rows in found}
+
+    def mirrored(self) -> set[frozenset[tuple[Any, ...]]]:
+        """The rows of every table of the sink that readers see, by PyIceberg alone, whatever the tables are called there."""
         catalog = load_catalog(LAKE, **lake_of(self.stack.folder))
         names = [name for _, name in catalog.list_tables(PIPELINE)]
-        return {name: _pairs(catalog.load_table((PIPELINE, name)).scan().to_arrow()) for name in names}
+        return {_pairs(catalog.load_table((PIPELINE, name)).scan().to_arrow()) for name in names}
+
+    def newest(self, dag_id: str) -> str:
+        """The run of a DAG that was triggered last."""
+        return str(self.client.runs(dag_id)[0]["dag_run_id"])
 
 
-def _pairs(rows: pa.Table) -> set[tuple[Any, ...]]:
-    return {(row["id"], row["v"]) for row in rows.to_pylist()}
+def _pairs(rows: pa.Table) -> frozenset[tuple[Any, ...]]:
+    return frozenset((row["id"], row["v"]) for row in rows.to_pylist())
+
+
+def quoted(schema: str, table: str) -> str:
+    """The table as statements name it."""
+    return f"`{schema}`.`{table}`"
 
 
 def lake_of(folder: Path) -> dict[str, str]:
@@ -117,8 +133,24 @@ def lake_of(folder: Path) -> dict[str, str]:
     return {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"file://{home}/warehouse"}
 
 
-def start(folder: Path, tables: Sequence[tuple[str, str]] = TABLES, *, keep: bool = False) -> Driven:
-    """Servers, tables with ROWS, a connector and a stock Airflow that knows the pipeline; nothing is copied yet."""
+def odd_tables(server: MySqlServer) -> None:
+    """TABLES with ROWS, and DOCUMENTS."""
+    for schema in dict.fromkeys(schema for schema, _ in TABLES):
+        server.execute(f"CREATE DATABASE {schema}")
+    for schema, table in TABLES:
+        create_table(server, schema, table)
+    server.execute(f"CREATE TABLE {quoted(*DOCUMENTS)} (id INT PRIMARY KEY, v JSON)")
+    server.execute(f"""INSERT INTO {quoted(*DOCUMENTS)} VALUES (1, '{{"a": 1}}')""")
+
+
+def start(
+    folder: Path,
+    tables: Sequence[tuple[str, str]] = (*TABLES, DOCUMENTS),
+    fill: Callable[[MySqlServer], None] = odd_tables,
+    *,
+    keep: bool = False,
+) -> Driven:
+    """Servers, the tables that `fill` makes, a connector and a stock Airflow that knows the pipeline; nothing is copied yet."""
 
     def settings(stack: Stack) -> AirflowSettings:
         server, kafka, connect = stack.mysql["mysql"], stack.kafka, stack.connect
@@ -133,15 +165,12 @@ def start(folder: Path, tables: Sequence[tuple[str, str]] = TABLES, *, keep: boo
         }
         declare(stack.folder / "airflow", tables)
         env = {**stock_settings(fetch.set_jars("spark")), **connections.variables(made)}
+        env |= {f"AIRFLOW__CDC__{name.upper()}_SCHEDULE": "none" for name in SCHEDULES}
         return AirflowSettings(Path("dags"), env, stock=True)
 
-    def fill(stack: Stack) -> None:
-        for schema in dict.fromkeys(schema for schema, _ in tables):
-            stack.mysql["mysql"].execute(f"CREATE DATABASE {schema}")
-        for schema, table in tables:
-            create_table(stack.mysql["mysql"], schema, table)
-
-    driven = Driven(cluster.start(folder, keep=keep, airflow_settings=settings, meanwhile=fill))
+    driven = Driven(
+        cluster.start(folder, keep=keep, airflow_settings=settings, meanwhile=lambda stack: fill(stack.mysql["mysql"]))
+    )
     try:
         capture(driven, sorted({schema for schema, _ in tables}))
     except BaseException:
@@ -151,10 +180,11 @@ def start(folder: Path, tables: Sequence[tuple[str, str]] = TABLES, *, keep: boo
 
 
 def create_table(server: MySqlServer, schema: str, table: str) -> None:
-    """One table with ROWS."""
+    """One table with ROWS, and a row that says whose they are."""
+    rows = (*ROWS, (100, f"of {schema}.{table}"[:40]))
     with server.connect() as connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE TABLE `{schema}`.`{table.replace('%', '%%')}` (id INT PRIMARY KEY, v VARCHAR(40))" % ())
-        cursor.executemany(f"INSERT INTO `{schema}`.`{table.replace('%', '%%')}` VALUES (%s, %s)", ROWS)
+        cursor.execute(f"CREATE TABLE {quoted(schema, table)} (id INT PRIMARY KEY, v VARCHAR(40))")
+        cursor.executemany(f"INSERT INTO {quoted(schema, table.replace('%', '%%'))} VALUES (%s, %s)", rows)
 
 
 def capture(driven: Driven, schemas: Sequence[str]) -> None:
