@@ -20,7 +20,7 @@ RECOVERY, REPAIR = "cdc_recovery", "cdc_repair"
 ALL = tuple(f"{schema}.{table}" for schema, table in (*TABLES, DOCUMENTS))
 # a step that fails is known within these, and nothing goes on beside it
 CLEAR_END_S = 60.0
-pytestmark = pytest.mark.timeout(3600)
+pytestmark = [pytest.mark.timeout(3600), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,6 @@ def test_rows_of_a_rolled_back_xa_are_named_compared_and_repaired(world: Driven)
     assert done(world.cdc("diagnose", PIPELINE, "-o", "json")).data["code"] == "HEALTHY"
 
 
-@pytest.mark.slow
 def test_a_json_value_that_no_event_carries_is_named_at_the_first_apply(world: Driven) -> None:
     documents = quoted(*DOCUMENTS)
     world.execute(f"INSERT INTO {documents} VALUES (2, JSON_OBJECT('b', CAST(x'ff00fe' AS BINARY)))")
@@ -163,7 +162,6 @@ def test_a_json_value_that_no_event_carries_is_named_at_the_first_apply(world: D
     world.execute(f"DELETE FROM {documents} WHERE id = 2")
 
 
-@pytest.mark.slow
 def test_a_night_now(world: Driven) -> None:
     applied(world)
     answer = done(world.cdc("check", PIPELINE, "--wait", "-o", "json"))
@@ -196,7 +194,6 @@ def test_a_step_that_fails_ends_what_waits_for_it_and_the_next_command_can_follo
     assert world.mirrored() == world.rows()
 
 
-@pytest.mark.slow
 def test_an_alter_in_the_middle_of_a_recovery_ends_in_match_or_in_what_to_do(world: Driven) -> None:
     words = ("recover", PIPELINE, "--table", "odd.a", "--strategy", "full_snapshot", "--wait", "-o", "json")
     process, run_id = begun(world, RECOVERY, "recover", *words)
