@@ -76,6 +76,9 @@ browser-packages: ## install Debian's Chromium and its driver (needs root)
 browser: setup ## a person's way through the page in a real headless Chromium, from three red pages to MATCH
 	$(BIN)/pytest tests/e2e/test_browser.py
 
+site-search: $(VENV)/.docs ## the built site, asked in a real headless Chromium for the errors that people paste: first aid comes first
+	$(BIN)/pytest tests/site
+
 pictures: setup ## the pictures of the page in docs/images, each state, in a real headless Chromium (half a minute, no servers)
 	$(BIN)/pytest tests/pictures
 

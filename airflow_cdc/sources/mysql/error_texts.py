@@ -136,7 +136,7 @@ SHARED: Final[tuple[KnownText, ...]] = (
         r"could not find first log file name in binary log index|could not open log file|"
         r"File '[^'\n]+\.\d{6,}' not found \((OS errno|errcode)",
         "the requested binlog file is no longer on the server",
-        says="Could not find first log file name in binary log index file (error 1236)",
+        says="Could not find first log file name in binary log index file (MySQL error 1236)",
     ),
     KnownText(
         "CONNECTOR_FAILED",

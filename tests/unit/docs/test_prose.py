@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_cdc.decisions.diagnosis.first_aid import rows
+from airflow_cdc.kinds import all_texts
 from stack import prose, search_order
 
 
@@ -41,10 +43,45 @@ def test_pages_for_users_are_few_and_short() -> None:
     assert not any({"adr", "evidence", "project"} & set(page.parts) for page in pages)
 
 
-def test_the_search_finds_no_page_of_the_project(tmp_path: Path) -> None:
-    (tmp_path / "search").mkdir()
-    index = tmp_path / "search" / "search_index.json"
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """What mkdocs leaves of a small site, with its search and a page of first aid."""
+    for folder in ("search", "docs"):
+        (tmp_path / folder).mkdir()
     places = ["connector-failed.html", "problems.html#gtid_purged", "adr/0001-the-house.html", "evidence/bench.html#x"]
-    index.write_text(json.dumps({"config": {}, "docs": [{"location": one} for one in places]}))
-    search_order.on_post_build({"site_dir": str(tmp_path)})
-    assert [one["location"] for one in json.loads(index.read_text())["docs"]] == places[:2]
+    index = {"config": {}, "docs": [{"location": one} for one in places]}
+    (tmp_path / "search" / "search_index.json").write_text(json.dumps(index))
+    (tmp_path / "search" / "worker.js").write_text("this.add(doc); results = index.search(query);")
+    (tmp_path / "docs" / "connector-failed.md").write_text("| `it says` | [GTID_PURGED](problems.md#x) | Yes: rows |\n")
+    return tmp_path
+
+
+def build(site: Path) -> list[dict[str, str]]:
+    search_order.on_post_build({"site_dir": str(site), "docs_dir": str(site / "docs")})
+    found: list[dict[str, str]] = json.loads((site / "search" / "search_index.json").read_text())["docs"]
+    return found
+
+
+def test_the_search_finds_no_page_of_the_project_and_each_error_text_of_first_aid(built: Path) -> None:
+    row, *pages = build(built)
+    assert [one["location"] for one in pages] == ["connector-failed.html", "problems.html#gtid_purged"]
+    assert (row["title"], row["location"].partition("?")[0]) == ("it says", "connector-failed.html")
+    assert "GTID_PURGED (gtid purged). Is anything lost? Yes: rows." in row["text"]
+
+
+def test_the_page_of_first_aid_has_as_many_entries_as_rows() -> None:
+    page = (prose.ROOT / "docs" / "connector-failed.md").read_text()
+    entries = list(search_order.errors(page))
+    assert len(entries) == len(list(rows(all_texts())))
+    assert len({one["location"] for one in entries}) == len(entries)
+
+
+def test_a_pasted_error_is_words_to_the_search(built: Path) -> None:
+    build(built)
+    assert "index.search(query.replace(/[:~^+*-]/g, ' '))" in (built / "search" / "worker.js").read_text()
+
+
+def test_a_search_that_is_written_otherwise_is_not_published(built: Path) -> None:
+    (built / "search" / "worker.js").write_text("another program")
+    with pytest.raises(ValueError, match="first aid would not be found"):
+        build(built)
