@@ -109,6 +109,12 @@ def kinds_of(pipeline: Pipeline) -> tuple[AnyKind, ...]:
     )
 
 
+def titles_of_others(pipeline: Pipeline) -> frozenset[str]:
+    """What texts call the kinds of this package that the pipeline has none of."""
+    known = {kinds[name].title for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS) for name in kinds.built_in}
+    return frozenset(known - {kind.title for kind in kinds_of(pipeline)})
+
+
 def readable_by(connector: str) -> Mapping[str, Reads]:
     """The kinds of source that a kind of connector reads, by name: those it knows, and those that declare it."""
     others = {name: SOURCES[name].read_by for name in SOURCES if name not in SOURCES.built_in}

@@ -40,9 +40,9 @@ _BY_CODE: Mapping[str, Action] = {
     NOT_OBSERVED: Action(
         "Diagnose…", "The recovery diagnoses first, and asks before it changes anything.", form=RECOVER_FORM
     ),
-    RECOVERED: Action("Look again…", "The pipeline has not been diagnosed since the run ended.", form=RECOVER_FORM),
+    RECOVERED: Action("Diagnose again…", "The pipeline has not been diagnosed since the run ended.", form=RECOVER_FORM),
     RECOVERY_OPEN: Action("Follow the recovery", "It runs, waits for an answer, or has failed.", RECOVERY_DAG_ID),
-    "UNKNOWN": Action("Find out why", "Nothing is done while something cannot be read."),
+    "UNKNOWN": Action("See the runbook", "Nothing is done while something cannot be read."),
     "CONNECTOR_STOPPED": Action(
         "What to do", "Somebody stopped the connector; the person who did should start it again."
     ),
@@ -56,7 +56,7 @@ _RECOVER = Action("Recover…", "The cheapest safe plan is shown before anything
 _BY_HAND = Action(
     "What to do", "This pipeline has no sink, so no run can repair it: the runbook says what to do by hand."
 )
-_GIVE_UP = Action("Give it up…", "For a recovery that cannot finish; main is not touched.", ABANDON_DAG_ID)
+_GIVE_UP = Action("Abandon…", "For a recovery that cannot finish; main is not touched.", ABANDON_DAG_ID)
 
 
 _ANSWER = Action("Approve or reject…", "A run waits for your answer; without one in time, nothing is done.", asks=True)

@@ -27,6 +27,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import Declared, load_unchanged
 from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.kinds import titles_of_others
 from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, dag_id_for, main_dag_id
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import RECOVER_FORM, REPAIR_FORM
@@ -180,7 +181,8 @@ def _with_form(request: Request, template: str, one: view.Row, **more: Any) -> R
 def timeline(request: Request, pipeline: PipelineDep) -> Response:
     """One pipeline: its positions, its evidence and its history."""
     one = _row(pipeline)
-    more = {"silences": _store().silences(pipeline), "events": view.timeline(one), "runbook": runbook_html(one.code)}
+    text = runbook_html(one.code, titles_of_others(_registered()[pipeline]))
+    more = {"silences": _store().silences(pipeline), "events": view.timeline(one), "runbook": text}
     return _with_form(request, "pipeline.html.j2", one, **more)
 
 

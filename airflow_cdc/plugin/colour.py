@@ -18,13 +18,17 @@ class Colour(StrEnum):
     AMBER = "amber"
     GREEN = "green"
 
-    @property
-    def label(self) -> str:
-        """The colour in words."""
-        return _LABELS[self]
+    def counted(self, pipelines: int) -> str:
+        """How many pipelines have the colour, in words."""
+        return f"{pipelines} {_WORDS[self][pipelines != 1]}"
 
 
-_LABELS = {Colour.RED: "broken", Colour.AMBER: "to be looked at", Colour.GREEN: "healthy"}
+# of one pipeline, and of several
+_WORDS = {
+    Colour.RED: ("broken", "broken"),
+    Colour.AMBER: ("needs attention", "need attention"),
+    Colour.GREEN: ("healthy", "healthy"),
+}
 NOT_OBSERVED = "NOT_OBSERVED"
 RECOVERED = "RECOVERED"
 SINK_DIFFERS = "SINK_DIFFERS"

@@ -36,7 +36,7 @@ _MEANINGS = {
 _COMPUTED = (
     "actions", "unreachable", "data_age", "data_lag", "urgency", "last_runs", "chart", "purge_in", "left", "forecast"
 )  # fmt: skip
-_FORECAST = {"earliest_s": "gone in", "latest_s": "at the latest in"}
+_FORECAST = {"earliest_s": "purged in {} at the earliest", "latest_s": "in {} at the latest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,9 @@ class Row:
     def forecast(self) -> str:
         """The forecast in one line; "" if none is stored."""
         stored = (self.seen.forecast if self.seen else None) or {}
-        texts = [f"{label} {span(stored[key])}" for key, label in _FORECAST.items() if stored.get(key) is not None]
-        return ", ".join((*texts, *(str(stored[key]) for key in ("basis",) if stored.get(key))))
+        texts = [label.format(span(stored[key])) for key, label in _FORECAST.items() if stored.get(key) is not None]
+        line = ", ".join(texts)
+        return f"{line} ({stored['basis']})" if line and stored.get("basis") else line or str(stored.get("basis") or "")
 
 
 @dataclass(frozen=True, slots=True)

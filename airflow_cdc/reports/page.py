@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from airflow_cdc.core.duration import span
 from airflow_cdc.core.report import RecoveryReport, StepReport
 from airflow_cdc.decisions.compare.row_diff import RowPair
 
@@ -65,7 +66,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    jinja.filters |= {"number": _number, "json": _json, "seconds": _seconds}
+    jinja.filters |= {"number": _number, "json": _json, "seconds": _seconds, "span": span}
     return jinja
 
 

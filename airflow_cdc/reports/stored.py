@@ -43,6 +43,12 @@ class Sample:
     left: float
 
 
+def _state(connector: ConnectorFacts) -> str:
+    """The connector's state, and each task that has another: a worker calls a connector RUNNING whose only task has failed."""
+    others = [f"task {task.id} {task.state}" for task in connector.tasks if task.state != connector.state]
+    return ", ".join((connector.state, *others))
+
+
 @dataclass(frozen=True, slots=True)
 class StoredObservation:
     """The newest diagnosis of a pipeline and the positions it is based on.
@@ -106,7 +112,7 @@ class StoredObservation:
             pipeline=obs.pipeline.name,
             taken_at=obs.taken_at,
             diagnosis=diagnosis,
-            connector=connector.state if connector else None,
+            connector=_state(connector) if connector else None,
             stored=offset.place or None if offset else None,
             position_ts=offset.written if offset else None,
             oldest=source.oldest if source else None,

@@ -2,11 +2,14 @@
 
 The application is served over HTTP as Airflow mounts it, with its sign-in and its headers; what it reads is stored here as
 diagnoses and runs store it. No pipeline runs: the states come side by side in half a minute, and stay current when the page
-changes. The way through the page on real servers is tests/e2e/test_browser.py.
+changes: `made-of.json` beside the pictures says what they were made of, and a unit test compares. Light, dark and narrow ones
+of every page, for whoever looks at a change, are in build/pictures. The way through the page on real servers is
+tests/e2e/test_browser.py.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,8 +22,9 @@ import uvicorn
 import yaml
 from selenium.webdriver.chrome.webdriver import WebDriver
 
+from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import ControlFacts, Observation, OpenFacts, TaskState, Unknown
-from airflow_cdc.core.report import RecoveryReport, StepReport, Verdict
+from airflow_cdc.core.report import ComparedAt, RecoveryReport, StepReport, Verdict
 from airflow_cdc.decisions.diagnosis.strategy import choices
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.plugin import PREFIX, CdcPlugin, app
@@ -30,9 +34,10 @@ from airflow_cdc.reports.stored import CHECK, RECOVERY, RunSummary, Sample, Sile
 from stack.browser import chromium
 from stack.ports import free_port
 from stack.process import wait_until
+from tests import pictures
 from tests.diagnosing import diagnose
 from tests.paths import ROOT
-from tests.unit.builders import HEALTHY, PIPELINE, with_connector, with_source
+from tests.unit.builders import HEALTHY, PIPELINE, UUID, with_connector, with_source
 from tests.unit.conftest import REGISTRY, airflow_db, registry
 from tests.unit.core.test_report import REPORT, TABLE
 from tests.unit.faults import TRANSIENT
@@ -40,11 +45,15 @@ from tests.unit.faults import TRANSIENT
 __all__ = ["airflow_db", "registry"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 IMAGES = ROOT / "docs" / "images"
+LOOKED_AT = ROOT / "build" / "pictures"
+WIDE, NARROW, HIGHEST = 1280, 400, 2400
 NOW = datetime.now(UTC)
 RUN = "manual__2026-11-23T02:14:07+00:00"
 PURGED = with_source(gtid_purged=HEALTHY.source.gtid_executed)  # type: ignore[union-attr]
 FAILED = with_connector(tasks=(TaskState(0, "FAILED", TRANSIENT),))
 OPENED = replace(HEALTHY, control=ControlFacts(3, recovery=OpenFacts(RUN, NOW.isoformat())))
+# of a log kept for seven hours, whose file was closed three hours ago
+AT_RISK = with_source(retention=Retention(25_200, now=100_000.0, written_until=89_200.0))
 UNREACHABLE = replace(HEALTHY, source=Unknown("cannot connect: timed out (db7.crm:3306)"))
 # name → what was observed, who owns it, its tags
 PIPELINES: Mapping[str, tuple[Observation, str, tuple[str, ...]]] = {
@@ -54,7 +63,8 @@ PIPELINES: Mapping[str, tuple[Observation, str, tuple[str, ...]]] = {
     "claims": (UNREACHABLE, "money", ("pii",)),
     "fleet": (with_connector(state="STOPPED", tasks=()), "logistics", ()),
     "search": (OPENED, "web", ()),
-    "ledger": (HEALTHY, "money", ("gold",)),
+    "ledger": (AT_RISK, "money", ("gold",)),
+    "orders": (HEALTHY, "web", ("gold",)),
 }
 
 
@@ -68,13 +78,50 @@ class Site:
     running: dict[str, RunningRun]
     browser: WebDriver
 
-    def shoot(self, path: str, name: str) -> None:
-        """The picture of a page. A page that scrolls sideways on a laptop, or is an error, is none."""
+    def look(self, path: str, name: str) -> None:
+        """Pictures of a page in build/pictures, each as high as the page, so that nothing is cut. A page that scrolls sideways, on
+        a laptop or on a phone, or is an error, is none.
+        """
+        for theme in ("dark", "light"):
+            self._theme(theme)
+            for width in (NARROW, WIDE):
+                self._show(path, width)
+                self.browser.save_screenshot(str(LOOKED_AT / f"{name}-{theme}-{width}.png"))
+
+    def shoot(self, path: str, name: str, *, until: str = "") -> None:
+        """The picture of a page for the documentation, which ends before the heading `until`; see `look`."""
+        self.look(path, name)
+        if until:
+            self._resize(WIDE, self._top(until))
+        self.browser.save_screenshot(str(IMAGES / f"{name}.png"))
+
+    def _show(self, path: str, width: int) -> None:
+        self._resize(width, 300)
         self.browser.get(self.url + PREFIX + path)
         assert self.browser.title not in ("", "401", "403", "404", "500")
-        assert self.browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-        IMAGES.mkdir(exist_ok=True)
-        self.browser.save_screenshot(str(IMAGES / f"{name}.png"))
+        fits = "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        assert self.browser.execute_script(fits), f"{path} scrolls sideways at {width} pixels"
+        self._resize(
+            width, min(HIGHEST, int(self.browser.execute_script("return document.documentElement.scrollHeight")))
+        )
+
+    def _resize(self, width: int, height: int) -> None:
+        """What is seen, without a bar to scroll by."""
+        view = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
+
+    def _top(self, heading: str) -> int:
+        top = (
+            "const found = [...document.querySelectorAll('h2')].find(h => h.textContent.startsWith(arguments[0]));"
+            "return found ? Math.floor(found.getBoundingClientRect().top + window.scrollY) - 12 : -1"
+        )
+        found = int(self.browser.execute_script(top, heading))
+        assert found > 0, f"no heading {heading!r}"
+        return found
+
+    def _theme(self, name: str) -> None:
+        """By what Airflow's switch keeps in the browser."""
+        self.browser.execute_script(f"localStorage.setItem('theme', '{name}')")
 
 
 @pytest.fixture
@@ -98,6 +145,7 @@ def site(airflow_db: Path, registry: Path, tmp_path: Path, monkeypatch: pytest.M
         wait_until(lambda: server.started or None, timeout=60, what="the page to be served")
         with chromium(tmp_path) as browser:
             url = f"http://127.0.0.1:{port}"
+            browser.execute_cdp_cmd("Emulation.setScrollbarsHidden", {"hidden": True})
             browser.get(f"{url}{PREFIX}/")  # a cookie is set for the site that is open
             token = manager.generate_jwt(SimpleAuthManagerUser(username="ann", role="ADMIN"))
             browser.add_cookie({"name": "_token", "value": token})
@@ -109,43 +157,37 @@ def site(airflow_db: Path, registry: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_pictures(site: Site) -> None:
+    for folder in (IMAGES, LOOKED_AT):
+        folder.mkdir(parents=True, exist_ok=True)
     fill(site, PIPELINES)
     site.shoot("/", "overview-broken")
-    site.shoot("/pipelines/shop", "pipeline-broken")
+    site.shoot("/pipelines/shop", "pipeline-broken", until="Declared")
     site.shoot("/pipelines/shop/recover", "form")
-    site.shoot("/pipelines/shop/silence", "form-acknowledge")
-    site.shoot("/pipelines/stock", "pipeline-failed")
-    site.shoot("/pipelines/claims", "pipeline-unreachable")
-    site.shoot("/pipelines/billing", "pipeline-differs")
-    site.shoot("/pipelines/billing/repair", "form-repair")
-    site.shoot("/pipelines/ledger", "pipeline-at-risk")
+    site.look("/pipelines/shop/silence", "form-acknowledge")
+    site.shoot("/pipelines/stock", "pipeline-failed", until="Evidence")
+    site.shoot("/pipelines/claims", "pipeline-unreachable", until="Evidence")
+    site.shoot("/pipelines/billing", "pipeline-differs", until="Evidence")
+    site.look("/pipelines/billing/repair", "form-repair")
+    site.shoot("/pipelines/ledger", "pipeline-at-risk", until="Evidence")
     site.shoot(f"/pipelines/shop/runs/{RUN}", "report")
     at_work(site)
     muted(site)
-    dark(site)
     many(site)
+    (IMAGES / "made-of.json").write_text(json.dumps(pictures.made_of(), indent=2) + "\n")
 
 
 def at_work(site: Site) -> None:
     site.running["shop"] = RunningRun("cdc_recovery", RUN, NOW - timedelta(seconds=95), "verify", "running")
-    site.shoot("/pipelines/shop", "pipeline-at-work")
+    site.shoot("/pipelines/shop", "pipeline-at-work", until="What to do")
     site.running["shop"] = RunningRun("cdc_recovery", RUN, NOW - timedelta(seconds=20), "approve", "awaiting_input")
-    site.shoot("/pipelines/shop", "pipeline-asks")
+    site.shoot("/pipelines/shop", "pipeline-asks", until="What to do")
     site.running.clear()
 
 
 def muted(site: Site) -> None:
     until, why = (NOW + timedelta(hours=4)).isoformat(), "db1's disk was full; the storage team adds one by 06:00"
     site.store.keep_silences("shop", [Silence("ann", NOW.isoformat(), until, why, "GTID_PURGED")])
-    site.shoot("/pipelines/shop", "pipeline-acknowledged")
-
-
-def dark(site: Site) -> None:
-    """By what Airflow's switch keeps in the browser."""
-    site.browser.execute_script("localStorage.setItem('theme', 'dark')")
-    site.shoot("/", "overview-dark")
-    assert site.browser.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
-    site.browser.execute_script("localStorage.setItem('theme', 'light')")
+    site.shoot("/pipelines/shop", "pipeline-acknowledged", until="What to do")
 
 
 def many(site: Site) -> None:
@@ -158,8 +200,7 @@ def many(site: Site) -> None:
             for n in range(200)
         },
     )
-    site.shoot("/", "overview-200")
-    site.shoot("/?tag=gold&owner=team-3", "overview-filtered")
+    site.look("/?tag=gold&owner=team-3", "overview-filtered")
     assert "20 pipelines" in site.browser.page_source
 
 
@@ -191,16 +232,18 @@ def observed(obs: Observation, name: str, minutes: int) -> StoredObservation:
     made = StoredObservation.of(at, diagnosis, None, choices(diagnosis, at, rules_for(PIPELINE)))
     lost = name == "shop"
     start = NOW - timedelta(minutes=minutes)
-    left = [max(0.0, 0.93 - 0.031 * h) if lost else 0.62 - 0.011 * h + 0.02 * (h % 3) for h in range(31)]
+    left = [max(0.0, 0.93 - 0.031 * h) if lost else 0.80 - 0.01 * h + 0.02 * (h % 3) for h in range(31)]
     samples = tuple(Sample((start - timedelta(hours=30 - h)).isoformat(), share) for h, share in enumerate(left))
-    forecast = {"earliest_s": 14_400.0, "basis": "closed 3 h ago, kept 7 h, gone at a rotation after"}
-    return replace(made, pipeline=name, samples=samples, forecast=forecast if name in ("ledger", "stock") else None)
+    forecast = {"earliest_s": 14_400.0, "basis": "closed 3 h ago, kept 7 h, purged at the next rotation"}
+    return replace(made, pipeline=name, samples=samples, forecast=forecast if name == "ledger" else None)
 
 
 def ended(name: str, kind: str, *, minutes: int, verdict: str = "MATCH", differs: tuple[str, ...] = ()) -> RunSummary:
     when = NOW - timedelta(minutes=minutes)
     dag_id = "cdc_recovery" if kind == RECOVERY else f"cdc_nightly_consistency__{name}"
-    made = RunSummary.of(REPORT, RUN, when.isoformat(), kind, dag_id)
+    problem = "SINK_DIFFERS" if differs else "HEALTHY"
+    report = REPORT if kind == RECOVERY else replace(REPORT, problem=problem, strategy="none")
+    made = RunSummary.of(report, RUN, when.isoformat(), kind, dag_id)
     through = {"shop.orders": (when - timedelta(minutes=4)).isoformat()} if verdict == "MATCH" else {}
     folder: dict[str, Any] = {
         "run_id": f"{kind}__{minutes}",
@@ -225,11 +268,24 @@ def the_report() -> RecoveryReport:
     for name, seconds in lasted.items():
         steps.append(StepReport(name, seconds, "done", at.isoformat()))
         at += timedelta(seconds=seconds)
-    tables = (
-        replace(TABLE, leaf_map="=" * 30 + "~" + "=" * 15),
-        replace(TABLE, table="shop.customers", source_rows=20_727, sink_rows=20_727, leaf_map="=" * 46),
-    )
+    compared_at = ComparedAt(5_482_093_771_204_118, f"{UUID}:1-104")
+    orders = replace(TABLE, leaf_map="=" * 30 + "~" + "=" * 15, leaves_rechecked=1, compared_at=compared_at)
+    customers: dict[str, Any] = {
+        "table": "shop.customers",
+        "source_rows": 20_727,
+        "sink_rows": 20_727,
+        "columns_not_compared": (),
+    }
+    tables = (orders, replace(orders, leaf_map="=" * 12, leaves=12, leaves_rechecked=0, **customers))
     who: dict[str, Any] = {"started_by": "ann", "approved": "by ann", "note": "paged at night"}
+    evidence = {"missing transactions": f"{UUID}:81-97", "oldest log file": "mysql-bin.000010"}
     return replace(
-        REPORT, run_id=RUN, tables=tables, steps=tuple(steps), began=begun.isoformat(), ended=at.isoformat(), **who
+        REPORT,
+        run_id=RUN,
+        evidence=evidence,
+        tables=tables,
+        steps=tuple(steps),
+        began=begun.isoformat(),
+        ended=at.isoformat(),
+        **who,
     )

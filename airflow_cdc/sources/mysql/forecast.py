@@ -38,7 +38,7 @@ def purge_forecast(retention: Retention, *, in_newest_file: bool) -> PurgeForeca
         return None
     left = max(0.0, retention.written_until + retention.expire_s - retention.now)
     age = retention.now - retention.written_until
-    why = f"closed {span(max(0.0, age))} ago, kept {span(retention.expire_s)}, gone at a rotation after"
+    why = f"closed {span(max(0.0, age))} ago, kept {span(retention.expire_s)}, purged at the next rotation"
     return PurgeForecast(left, in_newest_file, why)
 
 

@@ -39,6 +39,7 @@ from airflow_cdc.sinks.opensearch.names import CONTROL, LETTERS, PREFIX, RECORDS
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
 from stack import pages, versions
 from tests.paths import ROOT
+from tests.pictures import made_of
 from tests.unit.builders import ALL_CODES
 from tests.unit.conftest import REGISTRY
 
@@ -406,6 +407,20 @@ def test_the_readme_is_short_and_says_the_error_first_and_who_writes_the_sink() 
     assert "writes the sink tables.**" in text
     assert "unreleased" in text
     assert {"make demo", "make test"} <= set(re.findall(r"^make \w+", text, re.MULTILINE))
+
+
+def test_no_picture_of_the_page_is_older_than_its_template() -> None:
+    kept = json.loads((ROOT / "docs" / "images" / "made-of.json").read_text())
+    assert kept == made_of(), "the page looks different now: run `make pictures`, and look at them"
+
+
+def test_every_picture_is_shown_and_every_shown_one_exists() -> None:
+    shown = {
+        name
+        for page in (*PAGES, README)
+        for name in re.findall(r"!\[[^\]]*\]\([^)]*?([\w-]+\.png)\)", page.read_text())
+    }
+    assert shown == {path.name for path in (ROOT / "docs" / "images").glob("*.png")}
 
 
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")

@@ -27,6 +27,7 @@ from airflow_cdc.core.observation import (
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.compare.row_diff import rows_file
+from airflow_cdc.kinds import titles_of_others
 from airflow_cdc.plugin import PREFIX, view
 from airflow_cdc.plugin.action import actions_for
 from airflow_cdc.plugin.colour import CODES, NOT_OBSERVED, RECOVERED, Colour, colour_of, present_code
@@ -34,7 +35,7 @@ from airflow_cdc.reports.runbook import runbook_html
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import CHECK, RunSummary, StoredObservation
 from tests.diagnosing import diagnose
-from tests.unit.builders import HEALTHY, PROBLEMS, SINK, seen, with_connector, with_source
+from tests.unit.builders import HEALTHY, PIPELINE, PROBLEMS, SINK, seen, with_connector, with_source
 from tests.unit.conftest import REGISTRY
 from tests.unit.core.test_report import BAD, PAIR, REPORT, TABLE
 from tests.unit.faults import TOPIC, TRANSIENT, applied, waits
@@ -364,6 +365,8 @@ def test_the_page_says_what_to_do(web: Any, filled: ReportStore) -> None:
     assert "<h2>What to do</h2>" in text
     assert "<strong>Do:</strong> trigger" in text
     assert "how-to/replicas.md" not in text
+    # what it says of another system would mislead somebody at night
+    assert "MariaDB" not in text
     keep(filled, at(HEALTHY, 1))
     assert "What to do" not in web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
 
@@ -379,6 +382,19 @@ def test_every_code_has_a_runbook() -> None:
     assert [row.code for row in PROBLEMS if not runbook_html(row.code)] == []
     assert runbook_html("SINK_DIFFERS")
     assert runbook_html(NOT_OBSERVED) == ""
+
+
+def test_the_runbook_of_a_pipeline_leaves_out_other_systems_but_not_all_there_is() -> None:
+    others = titles_of_others(PIPELINE)
+    assert {"MariaDB", "PostgreSQL", "Canal", "Flink CDC"} <= others
+    assert not {"MySQL", "Debezium", "Kafka"} & others
+    assert "MariaDB" in runbook_html("GTID_PURGED")
+    assert "MariaDB" not in runbook_html("GTID_PURGED", others)
+    settings = runbook_html("SOURCE_MISCONFIGURED", others)
+    assert "binlog_row_image" in settings
+    assert "publish_via_partition_root" not in settings
+    assert "binlog_row_image" in runbook_html("SOURCE_MISCONFIGURED", others - {"MariaDB"} | {"MySQL"})
+    assert runbook_html("SLOT_MISSING", others) == runbook_html("SLOT_MISSING") != ""
 
 
 def test_a_report_shows_both_rows_of_the_keys_that_it_names(web: Any, store: ReportStore) -> None:
@@ -432,7 +448,7 @@ def test_without_a_registry_it_says_what_to_do(web: Any, registry: Path) -> None
             "/cdc/pipelines/shop/recover",
         ),
         (with_connector(state="STOPPED", tasks=()), "What to do", "/cdc/runbook#connector_stopped"),
-        (replace(HEALTHY, source=Unknown("timed out")), "Find out why", "/cdc/runbook#unknown"),
+        (replace(HEALTHY, source=Unknown("timed out")), "See the runbook", "/cdc/runbook#unknown"),
         (replace(HEALTHY, control=OPENED), "Follow the recovery", "/dags/cdc_recovery/runs/manual__7"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -337,3 +337,8 @@ def test_inv_35_a_proof_never_goes_back_and_stays_through_other_runs() -> None:
         "orders": "2026-11-22T02:00:00+00:00",
     }
     assert RunSummary.from_json(runs[0].to_json()) == runs[0]
+
+
+def test_a_failed_task_is_named_beside_the_state_of_a_connector_that_runs() -> None:
+    assert kept(HEALTHY).connector == "RUNNING"
+    assert kept(with_connector(**FAILED)).connector == "RUNNING, task 0 FAILED"
