@@ -96,7 +96,10 @@ def _dag(subject: str, dag_id: str, state: str) -> Check:
 def dag_check(subject: str, dag_id: str, state: str, *, paused: bool | None) -> Check:
     """`paused`: None for a DAG that Airflow does not know. `state` is what to call one that does not run."""
     if paused is None:
-        todo = "Make Airflow load the DAG files (see `airflow cdc init`), then run: airflow dags reserialize"
+        todo = (
+            "Run: airflow dags reserialize. If it isn't loaded then, Airflow doesn't look where the DAG files are: run "
+            "`airflow cdc init` again and give Airflow the `export` line that it prints"
+        )
         return Check(subject, dag_id, state, "Airflow has not loaded this DAG", todo)
     if paused:
         return Check(subject, dag_id, state, "paused, so its runs wait", f"Run: airflow dags unpause {dag_id}")

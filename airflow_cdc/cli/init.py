@@ -137,5 +137,11 @@ def _show(args: Namespace, data: Mapping[str, Any], then: Sequence[str], rows: S
     emit(args, {**data, NEXT: lines}, rows)
     if args.output == "table" and lines:
         # outside the table, which would wrap them
-        print("\nDo this next. Give each `export` to every component of Airflow, or set it in airflow.cfg:\n")
+        exports = any(line.startswith("export ") for line in lines)
+        how = (
+            "Give each `export` to every component of Airflow, or set it in airflow.cfg:"
+            if exports
+            else "In this order:"
+        )
+        print(f"\nDo this next. {how}\n")
         print("\n".join(lines))

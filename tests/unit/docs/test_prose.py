@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -38,9 +39,20 @@ def test_sentences_are_counted_without_code_and_addresses() -> None:
 def test_pages_for_users_are_few_and_short() -> None:
     pages = prose.user_pages()
     counts = prose.counts(page.read_text() for page in pages)
-    assert counts.words <= 45_000
+    assert len(pages) <= 30
+    assert counts.words <= 40_000
     assert counts.median <= 14
+    assert counts.passive <= 0.2
+    assert counts.you >= 0.08
     assert not any({"adr", "evidence", "project"} & set(page.parts) for page in pages)
+
+
+def test_no_page_for_users_names_a_test() -> None:
+    named = re.compile(r"tests/|`test_\w+")
+    found = [
+        (page.name, line) for page in prose.user_pages() for line in page.read_text().splitlines() if named.search(line)
+    ]
+    assert found == []
 
 
 @pytest.fixture
