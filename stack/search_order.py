@@ -22,7 +22,7 @@ _MENDED: Final = {
     "index.search(query)": "index.search(query.replace(/[:~^+*-]/g, ' '))",
     "this.add(doc)": "this.add(doc, {boost: doc.boost || 1})",
 }
-_BOOST: Final = 4
+_BOOST: Final = 10
 
 
 def on_post_build(config: Any, **_more: Any) -> None:
