@@ -1,6 +1,6 @@
 """Values that a table may hold but the connector's events don't carry, with the SQL that finds a row with one.
 
-Column types, character sets and modes that are known to lose values are refused by events/mysql.py and values/mysql_charsets.py.
+Column types, character sets and modes that are known to lose values are refused by events/mysql.py and events/mysql_charsets.py.
 The cases here depend on the rows: a column is fine until somebody stores such a value in it.
 """
 
