@@ -45,7 +45,7 @@ class Mirror:
 
     def opened(self, monkeypatch: pytest.MonkeyPatch) -> Mirror:
         """Let drivers read the topics in memory; the pipeline has had one recovery."""
-        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges: self.read(spark, ranges))
+        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges, **_: self.read(spark, ranges))
         monkeypatch.setattr(kafka, "read_few", lambda _endpoint, *wanted: apply_support.few_of(self.topics, *wanted))
         return self
 

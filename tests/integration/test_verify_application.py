@@ -106,7 +106,7 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
             resumed_at="2026-11-21T10:00:00+00:00",
         )
         read = reader(*topics.values())
-        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges: read(spark, ranges))
+        monkeypatch.setattr(kafka, "read_topics", lambda spark, _endpoint, ranges, **_: read(spark, ranges))
         monkeypatch.setattr(kafka, "read_few", lambda _endpoint, *wanted: apply_support.few_of(topics, *wanted))
         orders = tables[0]
         stage, head = stages[orders.full_name]
