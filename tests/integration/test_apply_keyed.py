@@ -264,31 +264,35 @@ BAD = {
     "no op": (b'{"id":1}', b'{"id":1,"name":"x"}', "no op"),
     "unknown op": (
         b'{"id":1}',
-        b'{"op":"z","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}',
+        b'{"op":"z","source":{"file":"f.1","pos":1,"row":0,"server_id":1,"db":"shop","table":"items"}}',
         "unknown op z",
     ),
     "no position": (b'{"id":1}', b'{"op":"c","after":{"id":1}}', "no source position"),
     "a number for a file": (
         b'{"id":1}',
-        b'{"op":"c","after":{"id":1,"name":"x","qty":1},"source":{"file":7,"pos":1,"db":"shop","table":"items"}}',
+        b'{"op":"c","after":{"id":1,"name":"x","qty":1},"source":{"file":7,"pos":1,"row":0,"server_id":1,"db":"shop","table":"items"}}',
         "no source position",
     ),
     "a GTID that is none": (
         b'{"id":1}',
-        b'{"op":"c","after":{"id":1,"name":"x","qty":1},"source":{"file":"f.1","pos":1,"gtid":7,"db":"shop","table":"items"}}',
+        b'{"op":"c","after":{"id":1,"name":"x","qty":1},"source":{"file":"f.1","pos":1,"row":0,"server_id":1,"gtid":7,"db":"shop","table":"items"}}',
         "no source position",
     ),
-    "no key": (None, b'{"op":"d","source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}', "has no key"),
+    "no key": (
+        None,
+        b'{"op":"d","source":{"file":"f.1","pos":1,"row":0,"server_id":1,"db":"shop","table":"items"}}',
+        "has no key",
+    ),
     "wrong key": (b'{"nr":1}', None, "column id cannot be decoded"),
     "garbled key": (b"\xff", None, "key is not valid UTF-8"),
     "wrong type": (
         b'{"id":1}',
-        b'{"op":"c","after":{"id":1,"name":"x","qty":"many"},"source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}',
+        b'{"op":"c","after":{"id":1,"name":"x","qty":"many"},"source":{"file":"f.1","pos":1,"row":0,"server_id":1,"db":"shop","table":"items"}}',
         "column qty cannot be decoded",
     ),
     "NULL in NOT NULL": (
         b'{"id":1}',
-        b'{"op":"c","after":{"id":null,"name":"x","qty":1},"source":{"file":"f.1","pos":1,"db":"shop","table":"items"}}',
+        b'{"op":"c","after":{"id":null,"name":"x","qty":1},"source":{"file":"f.1","pos":1,"row":0,"server_id":1,"db":"shop","table":"items"}}',
         "column id cannot be decoded",
     ),
 }
