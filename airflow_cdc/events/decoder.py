@@ -252,33 +252,24 @@ def _column(column: _Carried, wires: Sequence[Any], keep: _Keep) -> tuple[Any, S
 
 def _one_by_one(column: _Carried, wires: Sequence[Any], keep: _Keep) -> tuple[Any, Sequence[int]]:
     values, wrong = list[Any](), list[int]()
-    for at, one in enumerate(wires):
-        value = _one(column, one)
+    for at, wire in enumerate(wires):
+        value, is_one = _one(column, wire)
         values.append(value)
-        if value is None and not (column.nullable and _means_null(column, one)):
+        if not is_one:
             wrong.append(at)
     return keep(values, column.type), wrong
 
 
-def _one(column: _Carried, wire: Any) -> Any:
-    if wire is None or wire is WRONG:
-        return None
+def _one(column: _Carried, wire: Any) -> tuple[Any, bool]:
+    """A value, and whether it is one of the column's: NULL is one where the column may hold it."""
+    if wire is WRONG:
+        return None, False
     try:
-        value = column.read(wire)
+        value = None if wire is None else column.read(wire)
         pa.array([value], column.type)
     except _UNREAD:
-        return None
-    return value
-
-
-def _means_null(column: _Carried, wire: Any) -> bool:
-    """Whether a value is NULL, and not one that can't be read."""
-    if wire is None or wire is WRONG:
-        return wire is None
-    try:
-        return column.read(wire) is None
-    except _UNREAD:
-        return False
+        return None, False
+    return value, value is not None or column.nullable
 
 
 def _reasons(opened: Sequence[Opened], images: Sequence[_Image]) -> list[str | None]:

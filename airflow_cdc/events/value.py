@@ -7,12 +7,14 @@ values, which JSON writes in base64 and Avro as bytes.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final, Protocol
 
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.decisions.compare.json_text import json_writer
 
 
 class Wire(StrEnum):
@@ -54,6 +56,24 @@ class NoValueError(ValueError):
 def as_is(value: Any) -> Any:
     """The read of a column whose Connect value is its value."""
     return value
+
+
+class _Writer(threading.local):
+    """Writes JSON documents in their one text. One serves one thread, and costs as much to make as a small document."""
+
+    def __init__(self) -> None:
+        self.write = json_writer()
+
+
+_WRITER: Final = _Writer()
+
+
+def document(text: str) -> str:
+    """The one text of a JSON document. Raises NoValueError for a text that is none."""
+    written = _WRITER.write(text)
+    if written is None:
+        raise NoValueError
+    return written
 
 
 def within(number: int, low: int, high: int) -> int:

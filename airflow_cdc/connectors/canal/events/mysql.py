@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from airflow_cdc.connectors.canal.events.zones import EPOCH, MICRO, instant_of, rules_of, zone_of
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Instant
-from airflow_cdc.decisions.compare.json_text import json_canonical
-from airflow_cdc.events.value import NoValueError, Shape, Value, Wire, as_is, within
+from airflow_cdc.events.value import NoValueError, Shape, Value, Wire, as_is, document, within
 from airflow_cdc.events.wire.decimals import WIDE
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
@@ -254,14 +253,7 @@ def _text(_column: Column, _: CanalValues) -> Read:
 
 
 def _json(_column: Column, _: CanalValues) -> Read:
-    return _document
-
-
-def _document(text: str) -> str:
-    written = json_canonical(text)
-    if written is None:
-        raise NoValueError
-    return written
+    return document
 
 
 def _enum(column: Column, _: CanalValues) -> Read:

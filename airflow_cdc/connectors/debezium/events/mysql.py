@@ -10,7 +10,6 @@ import base64
 import binascii
 import math
 import re
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.connectors.debezium.events.mysql_charsets import check_charset, doubt, signs_of
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.decisions.compare.json_text import json_writer
-from airflow_cdc.events.value import NoValueError, Shape, Value, Wire, as_is, within
+from airflow_cdc.events.value import NoValueError, Shape, Value, Wire, as_is, document, within
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
 if TYPE_CHECKING:
@@ -322,22 +320,11 @@ def _json(_: Column, __: DecodeModes) -> Value:
     return Value(_STRING, _document, doubt=_JSON_DOUBT)
 
 
-class _Writer(threading.local):
-    """A writer serves one thread."""
-
-    def __init__(self) -> None:
-        self.write = json_writer()
-
-
-_WRITER: Final = _Writer()
-
-
 def _document(text: str) -> str:
     """No value: a document with what Debezium makes of MySQL's own negative TIME, "479:0-60:0-59"."""
-    written = None if _GARBLED.search(text) else _WRITER.write(text)
-    if written is None:
+    if _GARBLED.search(text):
         raise NoValueError
-    return written
+    return document(text)
 
 
 def _bytes(column: Column, modes: DecodeModes) -> Value:

@@ -21,8 +21,7 @@ from airflow_cdc.connectors.debezium.names import is_true
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
-from airflow_cdc.decisions.compare.json_text import json_canonical
-from airflow_cdc.events.value import WRONG, NoValueError, Shape, Value, Wire, as_is, within
+from airflow_cdc.events.value import WRONG, NoValueError, Shape, Value, Wire, as_is, document, within
 from airflow_cdc.events.wire.decimals import WIDE
 from airflow_cdc.sources.postgres.types import words_of
 
@@ -337,10 +336,9 @@ def _hstore(modes: PostgresValues, f: _Field) -> Carried:
 
 
 def _document(text: str, absent: str) -> str:
-    written = None if absent in text else json_canonical(text)
-    if written is None:
+    if absent in text:
         raise NoValueError
-    return written
+    return document(text)
 
 
 _Event: TypeAlias = Callable[[PostgresValues, _Field], Carried]
