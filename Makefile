@@ -133,7 +133,7 @@ reference: setup ## write the configuration reference and the schema of pipeline
 	$(BIN)/python -m airflow_cdc.config.reference > docs/reference/configuration.md
 	$(BIN)/python -m airflow_cdc.config.schema > docs/reference/pipelines.schema.json
 
-pages: setup ## write the parts of README and documentation that are made from files and from the code
+pages: reference supported ## write all that is made from files, from the code and from what runs left: parts of README and of the pages, the reference, the supported versions
 	$(BIN)/python -m stack.pages
 
 supported: setup ## write the page of supported versions from what runs left in docs/evidence

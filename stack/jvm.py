@@ -71,9 +71,12 @@ def archive() -> Path:
 
 
 def _name() -> str:
-    """The JVM refuses an archive if one jar is another file, or newer, than when it was written."""
+    """The JVM refuses an archive if one jar is another file, or newer, than when it was written.
+
+    It compares files, not their names: checkouts that share an environment by a link share the archive.
+    """
     own = sorted((Path(find_spec("pyspark").origin).parent / "jars").glob("*.jar"))  # type: ignore[union-attr,arg-type]
-    jars = "\n".join(f"{jar} {jar.stat().st_mtime_ns}" for jar in (*own, *fetch.set_jars("spark")))
+    jars = "\n".join(f"{jar.resolve()} {jar.stat().st_mtime_ns}" for jar in (*own, *fetch.set_jars("spark")))
     return hashlib.sha256(f"{fetch.java_banner()}\n{WARM_UP.read_text()}\n{jars}".encode()).hexdigest()[:16]
 
 
