@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, PositionError
 from airflow_cdc.core.kind import AnyKind, ConnectorKind, ControlKind, Named, Reads, SinkKind, SourceKind, TransportKind
-from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.pipeline import Corrected, Pipeline
 from airflow_cdc.core.position import JsonObject, Position
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def no_recovery(pipeline: Pipeline) -> str:
     source, connector = SOURCES[pipeline.source.kind], CONNECTORS[pipeline.connector.kind]
     if source.reader is None:
         return source.why_unread or f"nothing reads the rows of a {source.title} source: it is diagnosed, not recovered"
-    if reads_of(pipeline).decoder is None and not pipeline.written_by_connector:
+    if reads_of(pipeline).decoder is None and pipeline.corrected is not Corrected.BEFORE_START:
         return f"events of {connector.title} about {source.title} are not decoded: it is diagnosed, not recovered"
     return ""
 

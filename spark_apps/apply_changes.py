@@ -40,6 +40,7 @@ from airflow_cdc.flows.carried import Changed
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.kinds import config_rules_of
 from airflow_cdc.spark_apps.apply.batch import apply_table
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, Result, start_from, start_of
@@ -250,12 +251,12 @@ def _applied(job: _Job, table: Table) -> Result:
         return {"table": table.full_name, "records": 0, "published": False, "unresolved": len(letters)}
     if opened and not tries and (result := _applied_at_once(job, opened, start, table_id)) is not None:
         return result
-    stage = job.run.clients.sink.stage_for_changes(*job.place(table), job.label)
+    stage = staging_of(job.run).stage_for_changes(*job.place(table), job.label)
     try:
         target = ApplyTarget(table, stage, start.stamp, job.defaults[table.full_name], table_id)
         return _apply_and_publish(job, target, start)
     finally:
-        job.run.clients.sink.drop_stage(stage)
+        staging_of(job.run).drop_stage(stage)
 
 
 def _applied_at_once(job: _Job, opened: SmallCommit, start: Start, table_id: str | None) -> Result | None:
@@ -326,7 +327,7 @@ def _note_hopeless(job: _Job, table: Table, letters: Sequence[DeadLetter]) -> No
 
 def _publish(job: _Job, target: ApplyTarget[Stage]) -> tuple[bool, str]:
     """Move main to the stage's head if main is still at its base; if not, report it: the next run repeats the work."""
-    lake, stage = job.run.clients.sink, target.stage
+    lake, stage = staging_of(job.run), target.stage
     definition = dump_definition(target.table)
     known = lake.definition_text(stage.namespace, stage.table)
     properties = {} if known == definition else {DEFINITION: definition}
@@ -358,9 +359,9 @@ def _drop_orphans(job: _Job, tables: Sequence[Table]) -> None:
     """Delete the stages of dead applies: we hold the lease, so none of them will ever be published."""
     ours = {job.place(table) for table in tables}
     try:
-        for stage in job.run.clients.sink.stages(job.run.pipeline.sink.namespace):
+        for stage in staging_of(job.run).stages(job.run.pipeline.sink.namespace):
             if stage.label.startswith(LABEL) and (stage.namespace, stage.table) in ours:
-                job.run.clients.sink.drop_stage(stage)
+                staging_of(job.run).drop_stage(stage)
     except CdcError as error:  # another pipeline may drop one of its own meanwhile; the rest is deleted next time
         log.info("not all stages of killed applies could be dropped: %s", error)
 
@@ -371,7 +372,7 @@ def _published(outcome: Result | CdcError) -> bool:
 
 def _mirror(job: _Job, tables: Sequence[Table]) -> None:
     """Copy the new stamps to the control table: expiry may remove every stamped snapshot of a table."""
-    stamps = {table.full_name: job.run.clients.sink.stamp(*job.place(table)) for table in tables}
+    stamps = {table.full_name: staging_of(job.run).stamp(*job.place(table)) for table in tables}
     if stamps:
         job.run.clients.control.mirror_stamps({name: stamp for name, stamp in stamps.items() if stamp})
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.flows.capture import settings as connector_settings
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.systems import table_keeper
 from airflow_cdc.spark_apps.ports import Unread
@@ -74,7 +75,7 @@ def first_unread(run: Run, name: str) -> Unread | None:
 
     Raises SinkError, or ConnectorError if the connector's settings cannot be read.
     """
-    stamp = run.clients.sink.stamp(run.pipeline.sink.namespace, run.pipeline.sink_table(name))
+    stamp = staging_of(run).stamp(run.pipeline.sink.namespace, run.pipeline.sink_table(name))
     if stamp is None:
         return None
     read = stamp.offsets.get(connector_settings(run).topic_of(name))

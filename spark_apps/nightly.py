@@ -30,6 +30,7 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
+from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.names import file_part
 from airflow_cdc.reports import data_docs
 from airflow_cdc.reports.store import ReportStore
@@ -200,7 +201,7 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     quiet = known is not None and state is not None and known.has_no_event_since(state)
     if doubt := rollback_doubt(night.xa.get(table.full_name), night.job.xa, events=not quiet):
         return Seen(odd=doubt, rows=rows)
-    if (stranger := sink.foreign_commit(*place)) is not None:
+    if (stranger := staging_of(job.run).foreign_commit(*place)) is not None:
         return Seen(odd=f"another writer than this pipeline made commit {stranger} on its main", rows=rows)
     if table.keyless or known is None or state is None or not known.covers(state):
         return Seen(rows=rows)
@@ -213,7 +214,7 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
 
 def _ids(night: NightRun, table: Table, place: tuple[str, str]) -> tuple[str, str | None]:
     """The table's id when it was applied last, and now."""
-    applied = Applied.from_summary(night.job.run.clients.sink.stamped_summary(*place))
+    applied = Applied.from_summary(staging_of(night.job.run).stamped_summary(*place))
     return applied.table_id if applied else "", night.table_ids.get(table.full_name)
 
 

@@ -12,7 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
-from airflow_cdc.core.ports import Sink, Stage
+from airflow_cdc.core.pipeline import Corrected
+from airflow_cdc.core.ports import Stage, Staging
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
@@ -25,6 +26,7 @@ from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
+from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.spark_apps.compare.at_rest import TableItself
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
@@ -79,7 +81,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
         begin(spark)
     progress = Progress({name: size.rows for name, size in sizes.items()})
     stages = staged_before(run, tables)
-    if run.pipeline.written_by_connector:
+    if run.pipeline.corrected is Corrected.BEFORE_START:
         check_shared(run, spark, writer, tables)
     divided = any(size.divided for size in sizes.values())
     at_once = spark.sparkContext.defaultParallelism if divided else 1
@@ -89,7 +91,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     with odd_values_named(run, list(task.definitions), "recover"), reading:
         tools = Tools(spark, reader, writer)
         heads = _read_all(tools, readings, progress, parallel.tables, differences=task.strategy in COMPARING)
-    before = rows_before(run, spark, readings) if run.pipeline.written_by_connector else {}
+    before = rows_before(run, spark, readings) if run.pipeline.corrected is Corrected.BEFORE_START else {}
     filled = {name: _staged(writer, reading, heads[name], before.get(name)) for name, reading in by_table(readings)}
     change(run, lambda now: now.staged(filled))
     return {
@@ -134,7 +136,7 @@ def load_task(run: Run) -> Task:
 def staged_before(run: Run, tables: Sequence[Table]) -> Mapping[str, Sequence[Stage]]:
     """Sink table → its stages of earlier tries."""
     names, stages = [run.pipeline.sink_table(table.full_name) for table in tables], defaultdict(list)
-    for stage in run.clients.sink.stages(run.pipeline.sink.namespace, *names) if names else ():
+    for stage in staging_of(run).stages(run.pipeline.sink.namespace, *names) if names else ():
         stages[stage.table].append(stage)
     return stages
 
@@ -149,9 +151,9 @@ def prepare(
     before: Mapping[str, Sequence[Stage]],
 ) -> Reading[Stage]:
     """A new stage for this try, with the source's columns and the chunks that an earlier try finished for the same W."""
-    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
+    lake, namespace, name = staging_of(run), run.pipeline.sink.namespace, run.pipeline.sink_table(table.full_name)
     columns = [(column.name, sink_type(column)) for column in table.mirrored]
-    shared = run.pipeline.written_by_connector
+    shared = run.pipeline.corrected is Corrected.BEFORE_START
     lake.ensure_table(namespace, name, columns)
     fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
     earlier = find_earlier(lake, before.get(name, ()), fresh, task.epoch)
@@ -195,7 +197,7 @@ def check_shared(run: Run, spark: SparkSession, writer: StageWriter, tables: Seq
 
 
 def find_earlier(
-    lake: Sink, stages: Sequence[Stage], fresh: ChunkLedger, epoch: int
+    lake: Staging, stages: Sequence[Stage], fresh: ChunkLedger, epoch: int
 ) -> tuple[Stage, ChunkLedger] | None:
     """The newest stage of this epoch whose chunks were read under the same W, server and definition (INV 3).
 

@@ -27,6 +27,7 @@ from airflow_cdc.core.errors import (
     UsageError,
     VerificationError,
 )
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
@@ -42,6 +43,7 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.recovery import open_error
 from airflow_cdc.flows.run import Facts, Run, step
+from airflow_cdc.flows.stages import letters_of, staging_of
 from airflow_cdc.reports.stored import CHECK, REPAIR
 from airflow_cdc.spark_apps.apply.context import start_of
 from airflow_cdc.spark_apps.compare.behind import Main
@@ -111,7 +113,7 @@ class Job:
     def main(self, table: Table, stage: Stage) -> Main:
         """Main, of which `stage` is a copy that has not caught up yet."""
         mirror = self.run.clients.control.mirrored_stamp(table.full_name)
-        stamp = self.run.clients.sink.stamp_or_mirror(*stage.identifier, mirror)
+        stamp = staging_of(self.run).stamp_or_mirror(*stage.identifier, mirror)
         refused = tuple(refusals(self.asked, table))
         return Main(self.run, self.spark, self.systems, table, stage, stamp, refused)
 
@@ -158,7 +160,7 @@ def open_job(run: Run, spark: SparkSession, options: Mapping[str, Any] | None = 
 
 def drop_orphans(run: Run) -> None:
     """Delete stages of repairs and checks that were killed long ago; none of them will ever be published."""
-    lake, ours = run.clients.sink, {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
+    lake, ours = staging_of(run), {run.pipeline.sink_table(table) for table in run.pipeline.source.tables}
     try:
         for stage in lake.stages(run.pipeline.sink.namespace):
             mine = stage.label.startswith(LABEL) and stage.table in ours
@@ -175,7 +177,7 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.
     """
     dry, names = run.options.dry_run, list(run.tables)
-    if run.pipeline.written_by_connector:
+    if run.pipeline.corrected is Corrected.BEFORE_START:
         return compare_only(run, spark, settings)
     try:
         job, tables = open_job(run, spark, settings), captured(run, names)
@@ -300,7 +302,7 @@ def _again(job: Job, table: Table, part: Part, plan: RepairPlan) -> RepairOutcom
 @contextmanager
 def staged(job: Job, table: Table) -> Iterator[Stage]:
     """A stage of the table's current head; deleted at the end of the block."""
-    lake = job.run.clients.sink
+    lake = staging_of(job.run)
     stage = lake.stage(*job.place(table), f"{LABEL}{uuid.uuid4().hex[:12]}")
     try:
         yield stage
@@ -310,7 +312,7 @@ def staged(job: Job, table: Table) -> Iterator[Stage]:
 
 def _base_stands(job: Job, stage: Stage) -> bool:
     """Whether main is still what the stage was made from, apart from compactions."""
-    return job.run.clients.sink.publishable(stage)
+    return staging_of(job.run).publishable(stage)
 
 
 def compared(job: Job, stage: Stage, table: Table, part: Part, caveats: CaveatsOf = lambda _outcome: ()) -> Outcome:
@@ -376,7 +378,7 @@ def _stamp(job: Job, stage: Stage, table: Table) -> dict[str, str]:
 def replace_rows(job: Job, stage: Stage, table: Table) -> None:
     """Read a table without a key again at one exact position and replace it in one commit (INV 19, ADR 0005)."""
     clients = job.run.clients
-    stamp = clients.sink.stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
+    stamp = staging_of(job.run).stamp(*stage.identifier) or clients.control.mirrored_stamp(table.full_name)
     if stamp is None:
         raise UnknownStateError(
             "there is no record of how far the table was applied",
@@ -393,7 +395,7 @@ def replace_rows(job: Job, stage: Stage, table: Table) -> None:
 
 def publish_stage(job: Job, stage: Stage, table: Table, snapshot_id: int) -> None:
     """Move main to the stage's snapshot, if only compactions moved it since the stage was made."""
-    lake = job.run.clients.sink
+    lake = staging_of(job.run)
     definition = dump_definition(table)
     known = lake.definition_text(stage.namespace, stage.table)
     properties = {} if known == definition else {DEFINITION: definition}
@@ -404,9 +406,9 @@ def note_published(job: Job, table: Table, part: Part) -> None:
     """Mirror the new stamp; mark dead letters as resolved if every row of the table was found equal."""
     run, name = job.run, table.full_name
     mirror(run, [name])
-    stamp = run.clients.sink.stamp(*job.place(table))
+    stamp = staging_of(run).stamp(*job.place(table))
     if part.whole and stamp is not None:
-        run.clients.sink.resolve_letters_before(run.pipeline.name, {name: stamp.offsets})
+        letters_of(run).resolve_letters_before(run.pipeline.name, {name: stamp.offsets})
 
 
 def report_of(outcome: Outcome, why: str = "") -> TableReport:

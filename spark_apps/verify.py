@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import DeadlineError, SinkError, VerificationError
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.poll import NotYet, poll_while_moving
-from airflow_cdc.core.ports import Sink, Stage
+from airflow_cdc.core.ports import Stage, Staging
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict, overall
 from airflow_cdc.core.table import Table
@@ -32,6 +33,7 @@ from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.recovery import current, own_way_on, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
+from airflow_cdc.flows.stages import letters_of, staging_of
 from airflow_cdc.reports.data_docs import keep_facts
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, start_of
@@ -122,7 +124,7 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     Tables that the connector writes itself are compared as readers see them. Raises VerificationError (MISMATCH or
     INCONCLUSIVE) where the pipeline's policy allows nothing to be published.
     """
-    in_place = run.pipeline.written_by_connector
+    in_place = run.pipeline.corrected is Corrected.BEFORE_START
     if not in_place and (done := _nothing_left(run)) is not None:
         return done
     options, began = dict(settings or {}), time.monotonic()
@@ -199,7 +201,7 @@ def load_task(run: Run) -> Task:
         raise VerificationError(
             f"{', '.join(missing)} was not read yet", where=run.where, todo="Clear the task recover and all after it."
         )
-    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
+    lake, namespace = staging_of(run), run.pipeline.sink.namespace
     names = {table: run.pipeline.sink_table(table) for table in tables}
     known = defaultdict[str, dict[str, Stage]](dict)
     for stage in lake.stages(namespace, *names.values()) if names else ():
@@ -213,7 +215,7 @@ def load_task(run: Run) -> Task:
     return Task(recovery.epoch, taken, opened, captured(run, tables), open_systems(run))
 
 
-def _own_stage(lake: Sink, namespace: str, table: str, filled: str, known: Mapping[str, Stage]) -> Stage:
+def _own_stage(lake: Staging, namespace: str, table: str, filled: str, known: Mapping[str, Stage]) -> Stage:
     """The stage `<filled>_v<try>`, with a try number that none of the table's stages (`known`, by label) has."""
     tries = (re.fullmatch(rf"{re.escape(filled)}_v(\d+)", label) for label in known)
     number = 1 + max((int(match[1]) for match in tries if match), default=0)
@@ -447,5 +449,5 @@ class LettersAgain:
 
     def _letters(self) -> list[DeadLetter]:
         keyed = {name for name, table in self.task.definitions.items() if not table.keyless}
-        found = self.run.clients.sink.unresolved_letters(self.run.pipeline.name)
+        found = letters_of(self.run).unresolved_letters(self.run.pipeline.name)
         return [letter for letter in found if letter.table in keyed and not is_before(letter.place, self.since)]

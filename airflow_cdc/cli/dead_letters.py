@@ -11,6 +11,7 @@ from typing import Any
 from airflow_cdc.cli import trigger
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
 from airflow_cdc.core.dead_letter import DeadLetter
+from airflow_cdc.flows.stages import letters_of
 from airflow_cdc.names import apply_dag_id
 
 SHOWN = ("table", "topic", "partition", "offset", "attempts", "reason")
@@ -22,7 +23,7 @@ def list_letters(args: Namespace) -> int:
     pipeline_of(args).check_applied("a dead letter")
     run = run_of(args)
     wanted = tables_of(args, run.pipeline)
-    letters = [as_json(one) for one in run.clients.sink.unresolved_letters(run.pipeline.name)]
+    letters = [as_json(one) for one in letters_of(run).unresolved_letters(run.pipeline.name)]
     mine = [one for one in letters if one["table"] in wanted]
     emit(args, mine, [{key: one[key] for key in SHOWN} for one in mine])
     return 1 if mine else 0

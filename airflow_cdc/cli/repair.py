@@ -9,6 +9,7 @@ from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.outcome import refuse_while_open, show
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.names import REPAIR_DAG_ID, dag_id_for
 
@@ -23,7 +24,7 @@ def repair(args: Namespace) -> int:
     now, 1 not equal or failed, 3 inconclusive. Without: 0 triggered.
     """
     pipeline = pipeline_of(args)
-    if not (args.dry_run and pipeline.written_by_connector):  # these are only compared
+    if not (args.dry_run and pipeline.corrected is Corrected.BEFORE_START):  # these are only compared
         pipeline.check_applied("a repair")
     tables_of(args, pipeline)
     refuse_while_open(run_of(args))

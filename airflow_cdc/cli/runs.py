@@ -10,7 +10,7 @@ from airflow_cdc.cli.outcome import applied_rows, refuse_while_open, show
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
 from airflow_cdc.cli.trigger import Ended
-from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.pipeline import Corrected, Pipeline
 from airflow_cdc.names import REPAIR_DAG_ID, apply_dag_id, dag_id_for, nightly_dag_id
 
 APPLY_TASK = "apply"
@@ -22,7 +22,7 @@ NOTHING = "nothing to apply"
 def verify(args: Namespace) -> int:
     """Compare with the source now, changing nothing, and wait: 0 MATCH, 1 MISMATCH or failed, 3 INCONCLUSIVE."""
     pipeline = pipeline_of(args)
-    if not pipeline.written_by_connector:
+    if pipeline.corrected is not Corrected.BEFORE_START:
         pipeline.check_applied("a verification")
     tables_of(args, pipeline)
     refuse_while_open(run_of(args))

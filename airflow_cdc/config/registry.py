@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.pipeline import OURS, Pipeline
+from airflow_cdc.core.pipeline import Corrected, Pipeline, Writer
 from airflow_cdc.core.settings import Reader, connections, either, nearest
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, WINGS, readable_by
 
@@ -224,18 +224,18 @@ def _check_parts(pipeline: Pipeline, at: str) -> None:
         raise _no_pair("transport.kind", written, at, kind.through, others)
 
     events = TRANSPORTS[transport].reader is not None
-    if not events and pipeline.has_sink and not pipeline.written_by_connector:
+    if not events and pipeline.has_sink and pipeline.corrected is not Corrected.BEFORE_START:
         raise ConfigError(
             f"with transport.kind {transport} there are no events to apply to a sink",
             where=f"{at}, key sink",
             todo="If the connector writes these tables, say so: `writer: connector`. Else leave `sink` out: such a pipeline is"
             " diagnosed, watched, held and has its position moved.",
         )
-    if events and pipeline.written_by_connector:
+    if events and pipeline.corrected is Corrected.BEFORE_START:
         raise ConfigError(
             f"the connector writes to transport.kind {transport}, not to the sink",
             where=f"{at}, key sink.writer",
-            todo=f"Leave `writer` out: {OURS} writes the tables.",
+            todo=f"Leave `writer` out: {Writer.CDC_APPLY} writes the tables.",
         )
 
 

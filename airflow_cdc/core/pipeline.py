@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, UsageError
@@ -78,8 +79,38 @@ class TransportSpec:
         return endpoint
 
 
-OURS: Final = "cdc_apply"
-CONNECTOR: Final = "connector"
+class Writer(StrEnum):
+    """Who writes the sink tables: our apply; the connector's own job; a Kafka Connect sink connector; nobody we know."""
+
+    CDC_APPLY = "cdc_apply"
+    CONNECTOR = "connector"
+    CONNECT_SINK = "connect_sink"
+    CONSUMERS = "consumers"
+
+
+class Corrected(StrEnum):
+    """How a recovery puts the sink tables right.
+
+    STAGED: their rows are read into stages, and published once proven. BEFORE_START: published before the connector, which
+    writes the tables itself, starts again (ADR 0015). THROUGH_TOPICS: what differs is written into the topics while the
+    connector is stopped, and whoever writes the tables applies it (INV 23, 47).
+    """
+
+    STAGED = "staged"
+    BEFORE_START = "before_start"
+    THROUGH_TOPICS = "through_topics"
+
+
+_CORRECTED: Final[Mapping[str, Corrected]] = {
+    Writer.CONNECTOR: Corrected.BEFORE_START,
+    Writer.CONNECT_SINK: Corrected.THROUGH_TOPICS,
+    Writer.CONSUMERS: Corrected.THROUGH_TOPICS,
+}
+# why events are not applied to tables that are corrected so
+_NOT_APPLIED: Final[Mapping[Corrected, str]] = {
+    Corrected.BEFORE_START: "events that can be read again, and this connector writes the tables itself",
+    Corrected.THROUGH_TOPICS: "tables that we write, and others write these from the topics",
+}
 
 
 @settings
@@ -88,7 +119,7 @@ class SinkSpec:
 
     kind: str = key("What the sink tables are.")
     namespace: str = key("Namespace of the sink tables.", form=NAME)
-    writer: str = key("Who writes the sink tables.", default=OURS, kw_only=True)
+    writer: str = key("Who writes the sink tables.", default="cdc_apply", kw_only=True)
 
     @property
     def where(self) -> str:
@@ -402,22 +433,24 @@ class Pipeline:
     @property
     def is_applied(self) -> bool:
         """Whether we write its tables from events."""
-        return self.sink.writer == OURS
+        return self.sink.writer == Writer.CDC_APPLY
 
     @property
-    def written_by_connector(self) -> bool:
-        """Whether the connector writes the tables itself: there are no events of it that could be read again."""
-        return self.sink.writer == CONNECTOR
+    def corrected(self) -> Corrected:
+        """How a recovery puts its tables right."""
+        return _CORRECTED.get(self.sink.writer, Corrected.STAGED)
 
     def check_applied(self, what: str) -> None:
-        """Raise UsageError unless there are tables, and events for them that can be read again, which `what` needs."""
+        """Raise UsageError unless there are tables that we write, from events that can be read again, which `what` needs."""
         self.check_sink(what)
-        if self.written_by_connector:
-            raise UsageError(
-                f"{what} needs events that can be read again, and this connector writes the tables itself",
-                where=f"pipeline {self.name}",
-                todo=f"To read the tables again: airflow cdc recover {self.name} --strategy full_snapshot.",
-            )
+        if self.is_applied:
+            return
+        fault = _NOT_APPLIED[self.corrected]
+        raise UsageError(
+            f"{what} needs {fault}",
+            where=f"pipeline {self.name}",
+            todo=f"To read the tables again: airflow cdc recover {self.name} --strategy full_snapshot.",
+        )
 
     def check_sink(self, what: str) -> None:
         """Raise UsageError unless there is a sink, which `what` needs."""

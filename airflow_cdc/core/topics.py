@@ -61,6 +61,16 @@ class NewestRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A record to be written: into this partition, as these bytes."""
+
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TopicOffsets:
     """One topic: its id ("" from brokers that give none) and, of each partition, the next offset to read.
 

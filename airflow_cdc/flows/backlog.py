@@ -14,6 +14,7 @@ from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply.applied import Applied
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.flows.stages import letters_of, staging_of
 
 
 def pending(run: Run) -> Facts:
@@ -37,7 +38,7 @@ def pending(run: Run) -> Facts:
     ]
     recovery = control.recovery.run_id if control.recovery is not None and not tables else None
     events = sum(events_left(stamps[table], states.get(topics[table])) for table in behind)
-    letters = run.clients.sink.waiting_letters(run.pipeline.name)
+    letters = letters_of(run).waiting_letters(run.pipeline.name)
     return {"recovery": recovery, "tables": behind, "events": events, "dead_letters": letters}
 
 
@@ -105,12 +106,13 @@ def events_left(stamp: Stamp | None, state: TopicState | None) -> int:
 
 def _made_anew(run: Run, table: str, table_id: str | None) -> bool:
     """Whether the source recreated the table (TRUNCATE) since the last apply, which sends no event (INV 13)."""
-    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    summary = lake.stamped_summary(namespace, name) if lake.exists(namespace, name) else {}
+    namespace, name = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    there = run.clients.sink.exists(namespace, name)
+    summary = staging_of(run).stamped_summary(namespace, name) if there else {}
     applied = Applied.from_summary(summary)
     return applied is not None and table_id not in {None, applied.table_id}
 
 
 def _stamp(run: Run, table: str) -> Stamp | None:
-    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    return lake.stamp(namespace, name) if lake.exists(namespace, name) else None
+    namespace, name = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    return staging_of(run).stamp(namespace, name) if run.clients.sink.exists(namespace, name) else None

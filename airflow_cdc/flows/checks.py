@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.report import IF_KNOWN, RecoveryReport, TableReport, Verdict, overall
 from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, store, told_of
@@ -88,7 +89,9 @@ def conclude(run: Run) -> Facts:
     raise VerificationError(
         f"{verdict}: {text or 'nothing was compared'}",
         where=run.where,
-        todo=_IN_PLACE if verdict is Verdict.MISMATCH and run.pipeline.written_by_connector else _TODO[verdict],
+        todo=_IN_PLACE
+        if verdict is Verdict.MISMATCH and run.pipeline.corrected is Corrected.BEFORE_START
+        else _TODO[verdict],
         verdict=str(verdict),
     )
 

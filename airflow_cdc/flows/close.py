@@ -10,6 +10,7 @@ from dataclasses import replace
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import CdcError, VerificationError
 from airflow_cdc.core.lease import LEASE_SECONDS
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
@@ -18,6 +19,7 @@ from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.side_by_side import for_each
+from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.kinds import read_position
 from airflow_cdc.names import IN_ADVANCE, REPORT_PAGE
 from airflow_cdc.reports.page import render_html
@@ -56,7 +58,7 @@ def _close(run: Run) -> Facts:
             where=run.where,
             todo="Clear the task publish.",
         )
-    if run.pipeline.written_by_connector and recovery.unproven:
+    if run.pipeline.corrected is not Corrected.STAGED and recovery.unproven:
         raise VerificationError(
             f"the recovery cannot be closed: {', '.join(recovery.unproven)} not proven to equal the source",
             where=run.where,
@@ -176,7 +178,7 @@ def kept_document(run: Run) -> Facts:
 
 def drop_stages(run: Run, tables: Sequence[str]) -> None:
     """Drop the stages of these tables' recoveries: none of them will be published."""
-    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
+    lake, namespace = staging_of(run), run.pipeline.sink.namespace
     if not tables:
         return
     stages = lake.stages(namespace, *map(run.pipeline.sink_table, tables))

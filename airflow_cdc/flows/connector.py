@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from airflow_cdc.core.capture import TableDefinitions
 from airflow_cdc.core.errors import ConnectorError, SchemaError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
@@ -195,7 +196,7 @@ def moved_since(run: Run, recovery: OpenRecovery) -> bool:
 
     Not where the connector writes the tables itself: its offset is a state of its job, which shows in other words.
     """
-    if recovery.written is None or recovery.offset_kept or run.pipeline.written_by_connector:
+    if recovery.written is None or recovery.offset_kept or run.pipeline.corrected is Corrected.BEFORE_START:
         return False
     if run.clients.connector.state(run.pipeline.connector.name).state != "STOPPED":
         return False

@@ -180,7 +180,7 @@ def _rows_in_events(run: Run) -> Iterator[Check]:
     capture = settings(run)
     if capture.rows_refused or capture.observed_only:
         return
-    fault = fault_of(run, definitions) if run.pipeline.sink.writer == "cdc_apply" else None
+    fault = fault_of(run, definitions) if run.pipeline.is_applied else None
     if fault is None:
         yield Check(subject, "NULL in events", "ok", "NULL arrives as NULL, or no nullable column has a default")
         return

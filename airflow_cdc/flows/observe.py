@@ -216,11 +216,11 @@ def _ahead(run: Run, transport: TransportFacts, at: str) -> Mapping[str, Ahead]:
 
 def _sink_table(run: Run, table: str, mirrors: Callable[[], Callable[[str], Stamp | None]]) -> SinkTableFacts:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    facts = run.clients.sink.facts(*place)
-    if not facts.exists or facts.stamp is not None:
+    facts, staging = run.clients.sink.facts(*place), run.clients.sink.staging
+    if not facts.exists or facts.stamp is not None or staging is None:
         return facts
     # expiry may have taken every stamped snapshot: the control table's copy is as good
-    return replace(facts, stamp=run.clients.sink.stamp_or_mirror(*place, mirrors()(table)))
+    return replace(facts, stamp=staging.stamp_or_mirror(*place, mirrors()(table)))
 
 
 def _watched(run: Run, observation: Observation, seconds: float) -> Observation:

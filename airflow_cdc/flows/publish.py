@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.recovery import MATCH, OpenRecovery, VerifiedTable
 from airflow_cdc.decisions.compare.repair import NEVER
 from airflow_cdc.decisions.removal import Removal, refusals
 from airflow_cdc.flows.recovery import change, current, give_up, verify_again
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
+from airflow_cdc.flows.stages import letters_of, staging_of
 
 
 @step("publish", leased=True)
@@ -21,7 +23,7 @@ def publish(run: Run) -> Facts:
     table that would lose more rows than the policy or a person allowed (INV 36).
     """
     recovery = current(run)
-    if run.pipeline.written_by_connector:
+    if run.pipeline.corrected is not Corrected.STAGED:
         return _proven(run, recovery)
     ready = _ready(run, recovery.unpublished, recovery.verified)
     refused = _refused(run, recovery, ready)
@@ -115,14 +117,14 @@ def _refused(run: Run, recovery: OpenRecovery, ready: Sequence[str]) -> dict[str
     policy = run.pipeline.policy
     if policy.approval == NEVER or run.options.approved:
         return {}
-    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
+    namespace = run.pipeline.sink.namespace
 
     def removal(table: str) -> Removal:
         agreed = recovery.agreed.get(table, 0)
-        if run.pipeline.written_by_connector:
+        if run.pipeline.corrected is Corrected.BEFORE_START:
             staged = recovery.stages[table]
             return Removal(table, staged.before, staged.rows, agreed)
-        rows = lake.facts(namespace, run.pipeline.sink_table(table)).rows
+        rows = run.clients.sink.facts(namespace, run.pipeline.sink_table(table)).rows
         return Removal(table, rows, recovery.verified[table].source_rows, agreed)
 
     return refusals(policy.max_deletes, map(removal, ready))
@@ -142,7 +144,7 @@ def not_agreed(run: Run, refused: Mapping[str, str]) -> NotAgreedError:
 
 
 def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
-    lake, namespace, name = run.clients.sink, run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+    lake, namespace, name = staging_of(run), run.pipeline.sink.namespace, run.pipeline.sink_table(table)
     label, snapshot = _chosen(run, recovery, table)
     stage = lake.open_stage(namespace, name, label)
     # if only compaction moved main in between, no row changed and the snapshot is still right
@@ -159,7 +161,7 @@ def _publish_one(run: Run, recovery: OpenRecovery, table: str) -> int:
 def _chosen(run: Run, recovery: OpenRecovery, table: str) -> tuple[str, int]:
     """The stage's label, and the snapshot in it: the verified one, or the one that was read."""
     staged = recovery.stages[table]
-    if run.pipeline.written_by_connector:
+    if run.pipeline.corrected is Corrected.BEFORE_START:
         return staged.label, staged.snapshot_id
     verified = recovery.verified[table]
     return verified.stage or staged.label, verified.snapshot_id
@@ -167,11 +169,11 @@ def _chosen(run: Run, recovery: OpenRecovery, table: str) -> tuple[str, int]:
 
 def _resolve_letters(run: Run, recovery: OpenRecovery, published: Mapping[str, int]) -> None:
     """Events before the fence are never applied again, because their rows were re-read with their table."""
-    run.clients.sink.resolve_letters_before(run.pipeline.name, dict.fromkeys(published, recovery.fence or {}))
+    letters_of(run).resolve_letters_before(run.pipeline.name, dict.fromkeys(published, recovery.fence or {}))
 
 
 def mirror(run: Run, published: Iterable[str]) -> None:
     """Copy the newest stamps to the control table too, because snapshot expiry may remove the stamped snapshot."""
-    lake, namespace = run.clients.sink, run.pipeline.sink.namespace
+    lake, namespace = staging_of(run), run.pipeline.sink.namespace
     stamps = {table: lake.stamp(namespace, run.pipeline.sink_table(table)) for table in published}
     run.clients.control.mirror_stamps({table: stamp for table, stamp in stamps.items() if stamp})

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from airflow_cdc.control.control import REFUSED
 from airflow_cdc.core.observation import RefusedTable
 from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.flows.stages import staging_of
 
 # After this long without a try, the obstacle to a re-read may be gone.
 FORGOTTEN = timedelta(hours=1)
@@ -42,5 +43,5 @@ def _noted(run: Run, table: str) -> RefusedTable | None:
 
 def _stamp(run: Run, table: str) -> object:
     place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
-    stamp = run.clients.sink.stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
+    stamp = staging_of(run).stamp_or_mirror(*place, run.clients.control.mirrored_stamp(table))
     return None if stamp is None else stamp.to_json()

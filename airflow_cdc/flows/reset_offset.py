@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.offset import OffsetEntry, RawOffset, entry_of
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
@@ -39,7 +40,7 @@ def reset_offset(run: Run) -> Facts:
     before = backup(run, recovery)
     written = run.clients.connector.codec.at(watermark.position, int(watermark.taken_at.timestamp()))
     run.clients.connector.stop(run.pipeline.connector.name, timeout=STOP_SECONDS)
-    if run.pipeline.written_by_connector:
+    if run.pipeline.corrected is Corrected.BEFORE_START:
         publish_read(run)
     write(run, before.key, before.value, written)
     differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})

@@ -1,4 +1,4 @@
-"""Whether the sink can hold stages, asked before a recovery changes anything."""
+"""The sink as one that we write: its stages and letters; and whether it can hold stages, asked before a recovery changes anything."""
 
 from __future__ import annotations
 
@@ -7,9 +7,34 @@ from collections.abc import Iterator
 from typing import Any, Protocol, cast
 
 from airflow_cdc.core.check import Check
+from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.ports import Letters, Staging
 from airflow_cdc.flows.run import Run
 
 log = logging.getLogger("airflow_cdc.stages")
+
+
+def staging_of(run: Run) -> Staging:
+    """The sink as one that we write. Raises UsageError for one that only others write."""
+    if (staging := run.clients.sink.staging) is None:
+        raise _written_elsewhere(run, "holds no stages")
+    return staging
+
+
+def letters_of(run: Run) -> Letters:
+    """Where the sink keeps records that could not be applied. Raises UsageError for one that only others write."""
+    if (letters := run.clients.sink.letters) is None:
+        raise _written_elsewhere(run, "keeps no dead letters")
+    return letters
+
+
+def _written_elsewhere(run: Run, fault: str) -> UsageError:
+    writer = run.pipeline.sink.writer
+    return UsageError(
+        f"the sink {fault}: its tables are written by others (writer: {writer})",
+        where=run.where,
+        todo=f"Its rows are put right by a recovery: airflow cdc recover {run.pipeline.name}.",
+    )
 
 
 class TriesStages(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.operators.publishing import PublishingOperator
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class ResetOffsetOperator(PublishingOperator):
 
     def publishes(self, pipeline: Pipeline) -> bool:
         """Those that the connector writes itself."""
-        return pipeline.written_by_connector
+        return pipeline.corrected is Corrected.BEFORE_START
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.reset_offset import reset_offset

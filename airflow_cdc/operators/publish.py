@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc import lineage
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.operators.base import find_pipeline
 from airflow_cdc.operators.publishing import PublishingOperator
 
@@ -22,8 +23,8 @@ class PublishOperator(PublishingOperator):
     app = "publish"
 
     def publishes(self, pipeline: Pipeline) -> bool:
-        """All but those that the connector writes itself."""
-        return not pipeline.written_by_connector
+        """Those that are published once proven."""
+        return pipeline.corrected is Corrected.STAGED
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.publish import publish

@@ -18,7 +18,7 @@ class HudiLetters:
     """The letters of one pipeline, as ports.DeadLetters."""
 
     def __init__(self, sink: HudiSink, pipeline: str) -> None:
-        self._letters = sink.letters
+        self._letters = sink.letter_files
         self._pipeline = pipeline
 
     def record(self, bad: DataFrame) -> None:

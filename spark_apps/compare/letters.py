@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.topics import Fence
 from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.stages import letters_of
 from airflow_cdc.spark_apps.compare.scan import Outcome
 
 # Why a table cannot be MATCH, whatever its rows are.
@@ -20,7 +21,7 @@ def letter_caveats(run: Run, since: Fence, right: Collection[Place] = ()) -> Cav
     The rows of those at `right` were read again.
     """
     left = defaultdict[str, list[DeadLetter]](list)
-    for letter in run.clients.sink.unresolved_letters(run.pipeline.name):
+    for letter in letters_of(run).unresolved_letters(run.pipeline.name):
         if not is_before(letter.place, since) and letter.place not in right:
             left[letter.table].append(letter)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.report import ComparedAt, NotCompared, TableReport, Verdict, overall
 from airflow_cdc.core.xa import XaState
@@ -126,7 +127,7 @@ def refuse(run: Run, reports: Sequence[TableReport]) -> None:
         todo="Read the report for the keys that differ. "
         + (
             "Readers see them, and the connector writes on."
-            if run.pipeline.written_by_connector
+            if run.pipeline.corrected is Corrected.BEFORE_START
             else "Main is as it was."
         )
         + f" {verify_again(run, [str(report.verdict) for report in bad.values()])}",

@@ -149,7 +149,8 @@ def build_session(
     own = {**(LOCAL if local else {}), **({"spark.jars": ",".join(jars)} if jars else {})} if not submitted else {}
     builder = SparkSession.builder.appName(app_name)
     ours = {"spark.redaction.regex": SPARK_REDACTION, **EXACT}
-    for key, value in {**own, **sink.spark_conf(), **(extra or {}), **ours}.items():
+    catalog = sink.staging.spark_conf() if sink.staging is not None else {}
+    for key, value in {**own, **catalog, **(extra or {}), **ours}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")

@@ -148,7 +148,7 @@ def test_pipelines_yaml_overrides_the_catalog() -> None:
     endpoint = IcebergEndpoint("lake", {"type": "rest"})
     assert IcebergSettings("iceberg", "shop", "lake").at(endpoint) == endpoint
     asked = IcebergSettings("iceberg", "shop", "lake", staging="beside").at(endpoint)
-    assert Lake("lake", asked.properties).staging is Staging.BESIDE
+    assert Lake("lake", asked.properties).asked_way is Staging.BESIDE
 
 
 # what a table beside begins with
@@ -283,7 +283,7 @@ def test_a_stage_takes_over_another_try_of_either_way(shop: Lake, monkeypatch: p
     append(shop, "shop", "orders", 1)
     first = shop.stage("shop", "orders", "recov_1_1")
     append_staged(shop, first, 2)
-    shop.staging, shop._way = Staging.BESIDE, None
+    shop.asked_way, shop._way = Staging.BESIDE, None
     second = shop.stage("shop", "orders", "recov_1_2", first)
     append_staged(shop, first, 666)  # an orphan
     head = append_staged(shop, second, 3)

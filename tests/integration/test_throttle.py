@@ -23,6 +23,7 @@ from airflow_cdc.flows.doctor import check_throttle
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run, RunOptions
+from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.spark_apps.driver import throttle
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
@@ -102,7 +103,7 @@ def threads(run: Run) -> int:
 
 def staged(run: Run) -> int:
     """How many commits of the recovery's stages hold rows or end a read."""
-    sink = run.clients.sink
+    sink = staging_of(run)
     chains = [sink.stage_chain(stage) for stage in sink.stages(run.pipeline.sink.namespace)]
     ledgers = [commit.ledger for chain in chains for commit in chain]
     return sum(ledger is not None and bool(ledger.rows or ledger.complete) for ledger in ledgers)

@@ -20,7 +20,6 @@ _KEEP_DELETES = (
     "Set delete.tombstone.handling.mode=rewrite on the transform (before Debezium 2.5: delete.handling.mode=rewrite), and"
     " no d in skipped.operations; then recover, as earlier deletes are in no topic."
 )
-_SINK_IS_OURS = "cdc_apply"
 
 
 def other_connector(case: AnyCase) -> Evidence | None:
@@ -96,7 +95,7 @@ def table_errors(case: AnyCase) -> dict[str, CdcError]:
 def nulls_fault(case: AnyCase) -> NullFault | None:
     """What the converter does to NULLs of the declared tables; None where another writer fills the sink."""
     connector, schema = case.connector, case.seen.schema
-    if connector is None or not isinstance(schema, SchemaFacts) or case.seen.pipeline.sink.writer != _SINK_IS_OURS:
+    if connector is None or not isinstance(schema, SchemaFacts) or not case.seen.pipeline.is_applied:
         return None
     settings = _settings(case)
     if settings is None or settings.refusals:

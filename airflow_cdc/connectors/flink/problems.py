@@ -11,6 +11,7 @@ from airflow_cdc.connectors.flink.plan import BY_YAML
 from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import SchemaFacts
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.problem import WARNING, AnyCase, Beside, Blocker, Evidence, Problem, Rules
 from airflow_cdc.core.text import shorten
 from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES
@@ -112,7 +113,7 @@ def went_on_elsewhere(case: AnyCase) -> Evidence | None:
     Flink CDC compares sets only when it starts, and its stored set is the new server's own within seconds.
     """
     pair, facts = case.both_of_one_server, _facts(case)
-    if pair is None or facts is None or not case.streams or not case.seen.pipeline.written_by_connector:
+    if pair is None or facts is None or not case.streams or case.seen.pipeline.corrected is not Corrected.BEFORE_START:
         return None
     source, known = pair[0], known_servers(case.seen)
     if not isinstance(source, MySqlFacts) or not known or source.server_uuid in known:

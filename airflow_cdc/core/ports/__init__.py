@@ -8,22 +8,25 @@ port holds only what every system must offer. What only some can do is an attrib
 from airflow_cdc.core.ports.base import Client
 from airflow_cdc.core.ports.connector import Connector, OwnTopics
 from airflow_cdc.core.ports.control import ControlStore, StoredDocument
-from airflow_cdc.core.ports.sink import Sink, Stage, StagedCommit
+from airflow_cdc.core.ports.sink import Letters, Sink, Stage, StagedCommit, Staging
 from airflow_cdc.core.ports.source import Hold, PreparedTransaction, Replication, Source
-from airflow_cdc.core.ports.transport import TopicRecord, Transport
+from airflow_cdc.core.ports.transport import Producer, TopicRecord, Transport
 
 __all__ = [
     "Client",
     "Connector",
     "ControlStore",
     "Hold",
+    "Letters",
     "OwnTopics",
     "PreparedTransaction",
+    "Producer",
     "Replication",
     "Sink",
     "Source",
     "Stage",
     "StagedCommit",
+    "Staging",
     "StoredDocument",
     "TopicRecord",
     "Transport",

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 
 class Sink(Client, Protocol):
-    """The mirrored tables, without Spark (spark_apps/ports.py has the writers of rows). Raises SinkError, and
-    UnknownStateError if it cannot be read.
-    """
+    """The mirrored tables, whoever writes them. Raises SinkError, and UnknownStateError if it cannot be read."""
 
-    def spark_conf(self) -> Mapping[str, str]:
-        """Spark's settings for it; they may hold credentials."""
+    @property
+    def staging(self) -> Staging | None:
+        """The tables as we write them; None where only somebody else does."""
+        ...
+
+    @property
+    def letters(self) -> Letters | None:
+        """Where records that could not be applied are kept; None where we apply none."""
         ...
 
     # ---- its tables, by namespace and name
@@ -33,12 +37,22 @@ class Sink(Client, Protocol):
         """Whether the table exists, its version, newest stamp and number of rows."""
         ...
 
-    def ensure_table(self, namespace: str, table: str, columns: Sequence[tuple[str, str]]) -> bool:
-        """Create the table with (column, Spark SQL type). Returns whether it was created; an existing one stays."""
-        ...
-
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
         """How many rows a version has; None if that is not cheap to find out."""
+        ...
+
+
+class Staging(Protocol):
+    """The mirrored tables as we write them, without Spark (spark_apps/ports.py has the writers of rows). Raises as Sink does."""
+
+    def spark_conf(self) -> Mapping[str, str]:
+        """Spark's settings for it; they may hold credentials."""
+        ...
+
+    # ---- its tables, by namespace and name
+
+    def ensure_table(self, namespace: str, table: str, columns: Sequence[tuple[str, str]]) -> bool:
+        """Create the table with (column, Spark SQL type). Returns whether it was created; an existing one stays."""
         ...
 
     def stamp(self, namespace: str, table: str) -> Stamp | None:
@@ -116,7 +130,9 @@ class Sink(Client, Protocol):
         """Remove the stage. Safe to repeat."""
         ...
 
-    # ---- records that could not be applied
+
+class Letters(Protocol):
+    """Records that could not be applied. Raises as Sink does."""
 
     def unresolved_letters(self, pipeline: str, table: str | None = None) -> Sequence[DeadLetter]:
         """Those that are not resolved yet, of one table or of all, oldest first."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_cdc.core.ports.base import Client
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.topics import NewestRecord, PartitionRanges, TopicState
+    from airflow_cdc.core.topics import NewestRecord, Outgoing, PartitionRanges, TopicState
 
 
 class Transport(Client, Protocol):
@@ -17,6 +17,11 @@ class Transport(Client, Protocol):
     @property
     def endpoint(self) -> Any:
         """Its kind's own Endpoint, for the kind's own adapters."""
+        ...
+
+    @property
+    def producer(self) -> Producer | None:
+        """What writes corrections into its topics; None where that is not possible in transactions."""
         ...
 
     def topic_states(self, names: Iterable[str]) -> Mapping[str, TopicState]:
@@ -53,6 +58,21 @@ class Transport(Client, Protocol):
 
     def history_records(self, topic: str) -> Sequence[Mapping[str, object]]:
         """The records of a topic of table definitions, oldest first."""
+        ...
+
+
+class Producer(Protocol):
+    """Writes corrections into topics (INV 23, 47). Raises TransportError."""
+
+    def partition_of(self, key: bytes, partitions: int) -> int:
+        """Where producers put a record with this key, unless a partitioner of their own decides."""
+        ...
+
+    def transaction(self, id_: str, topic: str, records: Sequence[Outgoing]) -> PartitionRanges:
+        """Write the records in this order in one transaction, and return partition → (first offset, next) of them.
+
+        Readers of committed records see all or none. `id_` fences: what a killed writer of the same id left open is aborted.
+        """
         ...
 
 

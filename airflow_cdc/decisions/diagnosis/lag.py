@@ -74,7 +74,7 @@ def sink_behind(case: AnyCase) -> Evidence | None:
     """Events wait longer than the policy allows, or they wait and the newest apply failed."""
     obs = case.seen
     transport, sink, control = transport_of(obs), obs.sink, obs.control
-    if not isinstance(sink, SinkFacts) or transport is None or obs.pipeline.sink.writer != "cdc_apply":
+    if not isinstance(sink, SinkFacts) or transport is None or not obs.pipeline.is_applied:
         return None
     waiting = {name: waits for name in sink.tables if any(waits := _waits(name, sink, transport))}
     error = control.apply_error if isinstance(control, ControlFacts) else ""

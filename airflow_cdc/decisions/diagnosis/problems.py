@@ -145,7 +145,7 @@ def _stopped(obs: Observation) -> dict[str, RefusedTable]:
 def _bare(obs: Observation) -> dict[str, SinkTableFacts]:
     """The declared tables without a stamp, in a sink that we write: other writers leave no stamps."""
     tables = tables_of(obs)
-    if isinstance(obs.sink, Unknown) or tables is None or obs.pipeline.sink.writer != "cdc_apply":
+    if isinstance(obs.sink, Unknown) or tables is None or not obs.pipeline.is_applied:
         return {}
     declared = {name: tables.get(name, SinkTableFacts(exists=False)) for name in obs.pipeline.source.tables}
     return {name: facts for name, facts in declared.items() if not facts.stamp}

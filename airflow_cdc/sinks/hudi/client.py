@@ -46,7 +46,7 @@ class HudiSink:
 
     def __init__(self, endpoint: HudiEndpoint) -> None:
         self.endpoint = endpoint
-        self.letters = Letters(endpoint)
+        self.letter_files = Letters(endpoint)
 
     def __repr__(self) -> str:
         return f"HudiSink({self.endpoint.path!r})"
@@ -58,6 +58,16 @@ class HudiSink:
 
     def limited(self, _: CallLimits) -> Self:
         """Returns itself: a file system takes no timeouts."""
+        return self
+
+    @property
+    def staging(self) -> Self:
+        """See core.ports.Sink."""
+        return self
+
+    @property
+    def letters(self) -> Self:
+        """See core.ports.Sink."""
         return self
 
     def reach(self) -> None:
@@ -316,15 +326,15 @@ class HudiSink:
 
     def unresolved_letters(self, pipeline: str, table: str | None = None) -> tuple[DeadLetter, ...]:
         """The dead letters that are not resolved yet, of one table or of all, oldest first."""
-        return self.letters.unresolved(pipeline, table)
+        return self.letter_files.unresolved(pipeline, table)
 
     def waiting_letters(self, pipeline: str) -> int:
         """How many unresolved letters will be tried again."""
-        return self.letters.waiting(pipeline)
+        return self.letter_files.waiting(pipeline)
 
     def resolve_letters_before(self, pipeline: str, since: Mapping[str, Fence]) -> int:
         """Mark letters before `since` (table → fence) as resolved. Returns how many. Safe to repeat."""
-        return self.letters.resolve_before(pipeline, since)
+        return self.letter_files.resolve_before(pipeline, since)
 
 
 def after(known: Sequence[Commit], version: int) -> tuple[Commit, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.pipeline import CONNECTOR, SinkSpec
+from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import Form, key, settings
 
 # Flink's own
@@ -51,7 +51,7 @@ class HudiSettings(SinkSpec):
 
     def at(self, endpoint: Any) -> Any:
         """The folder that this pipeline names."""
-        return endpoint.of(self.path, self.table_type, self.buckets if self.writer == CONNECTOR else 0)
+        return endpoint.of(self.path, self.table_type, self.buckets if self.writer == "connector" else 0)
 
 
 def plain_path(path: str) -> str:

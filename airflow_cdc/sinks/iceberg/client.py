@@ -105,7 +105,7 @@ class Lake:
     def __init__(self, name: str, properties: Mapping[str, str]) -> None:
         self.name = name
         self.format_version = int(properties.get(FORMAT_VERSION, DEFAULT_FORMAT_VERSION))
-        self.staging = staging_of(properties)
+        self.asked_way = staging_of(properties)
         self._properties = {key: value for key, value in properties.items() if key not in {FORMAT_VERSION, STAGING}}
         self._catalogs: dict[tuple[int, int], Catalog] = {}
         self._way: Noted | None = None
@@ -120,6 +120,16 @@ class Lake:
 
     def limited(self, _: CallLimits) -> Self:
         """Returns itself: PyIceberg's catalogs take their timeouts from the properties."""
+        return self
+
+    @property
+    def staging(self) -> Self:
+        """See core.ports.Sink."""
+        return self
+
+    @property
+    def letters(self) -> Self:
+        """See core.ports.Sink."""
         return self
 
     @property
@@ -318,7 +328,7 @@ class Lake:
         # a copy: after a commit, the table is what the catalog says that it is then
         self._pin(stage, None if from_stage else copy(source))
         source.metadata = with_properties(source.metadata, properties or {})
-        self._way = create_stage(self.catalog, source, stage, self.staging, self._way)
+        self._way = create_stage(self.catalog, source, stage, self.asked_way, self._way)
         return self.open_stage(namespace, table, label)
 
     def stage_for_changes(self, namespace: str, table: str, label: str) -> Stage:

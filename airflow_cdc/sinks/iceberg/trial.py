@@ -37,11 +37,11 @@ def try_stage(lake: Lake) -> str:
 
     Raises SinkError if the catalog can hold none.
     """
-    noted = noted_way(lake.catalog, lake.staging)
+    noted = noted_way(lake.catalog, lake.asked_way)
     if noted is None or not noted.tried:
         _rehearse(lake)
-        note_trial(lake.catalog, lake.staging)
-        noted = noted_way(lake.catalog, lake.staging)
+        note_trial(lake.catalog, lake.asked_way)
+        noted = noted_way(lake.catalog, lake.asked_way)
     return str(noted or "the catalog holds stages")
 
 
@@ -79,8 +79,8 @@ def _publish_nothing(lake: Lake, table: str) -> None:
 
 def staging_facts(lake: Lake, namespace: str) -> StagingFacts:
     """What is known without a change: the note of the first stage, and what the catalog hands out with its tables."""
-    noted = noted_way(lake.catalog, lake.staging)
-    return StagingFacts(_how(lake.staging, noted), *_doubt(lake, namespace, noted))
+    noted = noted_way(lake.catalog, lake.asked_way)
+    return StagingFacts(_how(lake.asked_way, noted), *_doubt(lake, namespace, noted))
 
 
 def _how(asked: Staging, noted: Noted | None) -> str:
@@ -102,7 +102,7 @@ def _doubt(lake: Lake, namespace: str, noted: Noted | None) -> tuple[str, str]:
     if not keys:
         return "", ""
     text = f"the catalog gives access to files table by table ({', '.join(sorted(keys))}), which was not tested"
-    if Staging.BESIDE in {lake.staging, noted and noted.way}:
+    if Staging.BESIDE in {lake.asked_way, noted and noted.way}:
         text += "; a stage in a table of its own reads and publishes files of two locations"
     return text, "Give Spark and readers credentials of their own for the warehouse, or try a recovery on a copy first."
 

@@ -59,6 +59,16 @@ class SearchSink:
         """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
+    @property
+    def staging(self) -> Self:
+        """See core.ports.Sink."""
+        return self
+
+    @property
+    def letters(self) -> Self:
+        """See core.ports.Sink."""
+        return self
+
     def reach(self) -> None:
         """Ask the cluster for its name. Raises UnknownStateError if it does not answer, SinkError if it refuses."""
         with self.session.asked("reach the cluster") as client:

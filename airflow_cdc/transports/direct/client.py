@@ -35,6 +35,11 @@ class DirectTransport:
         """Itself: nothing is called."""
         return self
 
+    @property
+    def producer(self) -> None:
+        """None: there are no topics."""
+        return None
+
     def topic_states(self, names: Iterable[str]) -> dict[str, TopicState]:  # noqa: ARG002
         """None exists."""
         return {}

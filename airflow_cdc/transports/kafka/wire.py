@@ -186,12 +186,12 @@ def _give_up(client: Any) -> int | None:
 
 
 @contextmanager
-def producer(endpoint: KafkaEndpoint) -> Iterator[Any]:
-    """A producer that waits for all replicas, closed at the end."""
+def producer(endpoint: KafkaEndpoint, **settings: Any) -> Iterator[Any]:
+    """A producer that waits for all replicas, with further settings of the library; closed at the end."""
     from kafka import KafkaProducer
 
     with explaining(endpoint.where, "reach a broker"):
-        client = KafkaProducer(acks="all", **_options(endpoint))
+        client = KafkaProducer(acks="all", **settings, **_options(endpoint))
     try:
         yield client
     finally:

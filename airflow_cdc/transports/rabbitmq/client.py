@@ -39,6 +39,11 @@ class RabbitMqTransport:
         """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
+    @property
+    def producer(self) -> None:
+        """None: a queue has no transactions, and no keys that hold back older records."""
+        return None
+
     def reach(self) -> None:
         """Connect, and ask the management interface. Raises TransportError if one of them does not answer."""
         with connected(self.endpoint):

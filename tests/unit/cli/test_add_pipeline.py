@@ -20,7 +20,7 @@ from airflow_cdc.cli import definition, init
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.connectors.canal.settings import CanalSettings
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.pipeline import SourceSpec
+from airflow_cdc.core.pipeline import Corrected, SourceSpec
 from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 from airflow_cdc.sources.postgres.settings import PostgresSettings
 from tests.unit.conftest import Answer
@@ -268,7 +268,7 @@ def test_a_connector_that_nothing_lies_behind_writes_the_tables_itself(
     answer = cdc("init", "--pipeline", "crm", "--mysql", "db", "--tables", "crm.people", *flink, "-o", "json")
     assert answer.status == 0, answer.err
     made = load_registry(registry)["crm"]
-    assert (made.sink.kind, made.written_by_connector, made.transport.kind) == (sink[0], True, "direct")
+    assert (made.sink.kind, made.corrected, made.transport.kind) == (sink[0], Corrected.BEFORE_START, "direct")
 
 
 @pytest.mark.parametrize(

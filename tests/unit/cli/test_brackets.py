@@ -64,6 +64,7 @@ class Scene:
         self.monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
         clients = self.clients = create_autospec(Parts, instance=True)
         clients.sink = create_autospec(Lake, instance=True)
+        clients.sink.staging = clients.sink.letters = clients.sink
         clients.connector = create_autospec(DebeziumConnector, instance=True)
         stored: dict[str, Any] = {"partition": {"server": HOSTILE}, "offset": {"file": HOSTILE, "pos": 4}}
         clients.connector.entries.return_value = (OffsetEntry(stored["partition"], stored["offset"]),)

@@ -12,7 +12,7 @@ import airflow_cdc
 from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
-from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Policy
+from airflow_cdc.core.pipeline import BackfillSpec, Corrected, HoldPolicy, Policy
 from airflow_cdc.kinds import kinds_of, no_recovery, read_pipeline
 from tests.unit import toy_kinds
 from tests.unit.builders import PIPELINE
@@ -57,7 +57,7 @@ DIRECT = (
 def test_a_connector_may_write_the_sink_where_there_are_no_events(registry: Path) -> None:
     registry.write_text(DIRECT)
     shop = load_registry(registry)["shop"]
-    assert (shop.has_sink, shop.is_applied, shop.written_by_connector) == (True, False, True)
+    assert (shop.has_sink, shop.is_applied, shop.corrected) == (True, False, Corrected.BEFORE_START)
     with pytest.raises(UsageError, match="a repair needs events"):
         shop.check_applied("a repair")
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.duration import parse_duration
-from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.limit import Limit
-from airflow_cdc.core.pipeline import HoldPolicy, Policy
+from airflow_cdc.core.pipeline import Corrected, HoldPolicy, Policy, SinkSpec, Writer
 from airflow_cdc.kinds import read_pipeline
 from tests.unit.builders import PIPELINE
 
@@ -90,3 +90,25 @@ def test_malformed_definition_is_refused(change: dict[str, object]) -> None:
 def test_sink_table_is_the_name_without_its_schema() -> None:
     assert PIPELINE.sink_table("shop.orders") == "orders"
     assert PIPELINE.sink_table("orders") == "orders"
+
+
+@pytest.mark.parametrize(
+    ("writer", "corrected"),
+    [
+        (Writer.CDC_APPLY, Corrected.STAGED),
+        (Writer.CONNECTOR, Corrected.BEFORE_START),
+        (Writer.CONNECT_SINK, Corrected.THROUGH_TOPICS),
+        (Writer.CONSUMERS, Corrected.THROUGH_TOPICS),
+    ],
+)
+def test_who_writes_the_tables_says_how_they_are_put_right(writer: Writer, corrected: Corrected) -> None:
+    pipeline = replace(PIPELINE, sink=SinkSpec("any", "shop", writer=writer))
+    assert pipeline.corrected is corrected
+    assert pipeline.is_applied is (corrected is Corrected.STAGED)
+
+
+@pytest.mark.parametrize("writer", [Writer.CONNECTOR, Writer.CONNECT_SINK, Writer.CONSUMERS])
+def test_tables_that_others_write_are_not_applied(writer: Writer) -> None:
+    with pytest.raises(UsageError, match="a repair needs") as refused:
+        replace(PIPELINE, sink=SinkSpec("any", "shop", writer=writer)).check_applied("a repair")
+    assert "airflow cdc recover shop" in refused.value.todo

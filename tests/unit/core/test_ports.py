@@ -40,6 +40,7 @@ from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.hold import SlotHolds
 from airflow_cdc.transports.direct.client import DirectTransport
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import Record
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
 from airflow_cdc.transports.rabbitmq.wire import Record as Message
@@ -69,6 +70,10 @@ def transport(client: KafkaTransport | RabbitMqTransport | DirectTransport) -> p
     return client
 
 
+def producer(client: KafkaProducer) -> ports.Producer:
+    return client
+
+
 def own_topics(topics: OwnTopics | NoTopics) -> ports.OwnTopics:
     return topics
 
@@ -78,6 +83,14 @@ def topic_record(record: Record | Message) -> ports.TopicRecord:
 
 
 def sink(client: Lake | SearchSink | HudiSink) -> ports.Sink:
+    return client
+
+
+def staging(client: Lake | SearchSink | HudiSink) -> ports.Staging:
+    return client
+
+
+def letters(client: Lake | SearchSink | HudiSink) -> ports.Letters:
     return client
 
 

@@ -58,6 +58,7 @@ def recovering(recovery: OpenRecovery = READ) -> Run:
             for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
         )
     )
+    clients.sink.staging = clients.sink.letters = clients.sink
     states = [recovery]
 
     def change(_run_id: str, transition: Any, _read: Any) -> OpenRecovery:

@@ -100,6 +100,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
     c.transport.end_offsets.return_value = {"shop.shop.orders": {0: 5}}
+    c.sink.staging = c.sink.letters = c.sink
     c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
     return made

@@ -62,6 +62,7 @@ def run(connector: Any) -> Run:
     c.source.definitions_and_defaults.return_value = ({}, {})
     c.transport.topic_states.return_value = {}
     c.transport.topic_configs.return_value = {}
+    c.sink.staging = c.sink.letters = c.sink
     c.sink.facts.side_effect = lambda _ns, table: SINK.tables[f"shop.{table}"]
     c.control.facts.return_value = HEALTHY.control
     return Run(PIPELINE, c, "r1", "/reports")
