@@ -145,7 +145,8 @@ def test_the_rules_see_what_they_forbid() -> None:
 
 # --- core stays small ----------------------------------------------------------------------------------------------------
 
-CORE_AT_MOST = 5_900
+# 200 lines of it: sinks that others write have ports, and a recovery of them has a state, of their own
+CORE_AT_MOST = 6_100
 
 
 def test_core_stays_small() -> None:

@@ -52,7 +52,7 @@ def kept() -> Kept:
 
 @pytest.fixture
 def run(kept: Kept) -> Run:
-    clients = SimpleNamespace(control=kept, sink=kept)
+    clients = SimpleNamespace(control=kept, sink=SimpleNamespace(staging=kept))
     return Run(PIPELINE, cast("Any", clients), "run-1", "")
 
 

@@ -39,6 +39,10 @@ def test_unread_events_begin_at_the_lowest_offset_of_the_table_s_topic(
     stamp = None if offsets is None else Stamp(3, None, known)
 
     class Sink:
+        @property
+        def staging(self) -> Sink:
+            return self
+
         def stamp(self, _namespace: str, _table: str) -> Stamp | None:
             return stamp
 

@@ -178,7 +178,12 @@ def test_inv_31_that_they_keep_coming_is_said() -> None:
         return [one for one in letters if table in ("", one.table)]
 
     sink = SimpleNamespace(unresolved_letters=unresolved)
-    run = cast("Any", SimpleNamespace(pipeline=SimpleNamespace(name="p"), clients=SimpleNamespace(sink=sink)))
+    run = cast(
+        "Any",
+        SimpleNamespace(
+            pipeline=SimpleNamespace(name="p"), clients=SimpleNamespace(sink=SimpleNamespace(letters=sink))
+        ),
+    )
     keyed = SimpleNamespace(keyless=False, full_name=TABLE)
     task = cast("Any", SimpleNamespace(definitions={TABLE: keyed, "shop.other": keyed}))
     outcome = cast("Any", SimpleNamespace(subject=SimpleNamespace(table=keyed)))
