@@ -18,6 +18,7 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import StagedTable
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.decisions.throttle import lanes
@@ -76,7 +77,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     keyed = sum(not table.keyless for table in tables)
     parallel = lanes(run.pipeline.policy.throttle, keyed, os.cpu_count() or 1)
     reader = row_reader(run, parallel.each)
-    sizes = reader.sizes(tables)
+    with timed("sizes of the tables"):
+        sizes = reader.sizes(tables)
     if any(table.keyless or sizes[table.full_name].rows > FEW_ROWS for table in tables):
         begin(spark)
     progress = Progress({name: size.rows for name, size in sizes.items()})
@@ -90,7 +92,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     reading = explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE)
     with odd_values_named(run, list(task.definitions), "recover"), reading:
         tools = Tools(spark, reader, writer)
-        heads = _read_all(tools, readings, progress, parallel.tables, differences=task.strategy in COMPARING)
+        with timed("reading the tables"):
+            heads = _read_all(tools, readings, progress, parallel.tables, differences=task.strategy in COMPARING)
     before = rows_before(run, spark, readings) if run.pipeline.corrected is Corrected.BEFORE_START else {}
     filled = {name: _staged(writer, reading, heads[name], before.get(name)) for name, reading in by_table(readings)}
     change(run, lambda now: now.staged(filled))

@@ -23,6 +23,7 @@ from airflow_cdc.core.ports import Stage, Staging
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict, overall
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.timeline import timed
 from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.decisions.compare.expectations import judged
 from airflow_cdc.decisions.compare.part import WHOLE, Part
@@ -155,7 +156,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         ) from error
     for outcome in outcomes:
         keep_rows(run, row_reader(run), spark, outcome)
-    with explained(SinkError, "count the rows that were compared", where=run.where, todo=AGAIN):
+    counting = explained(SinkError, "count the rows that were compared", where=run.where, todo=AGAIN)
+    with counting, timed("facts for the expectations"):
         facts_of = counted(outcomes)
     keep_facts(report_folder(run), facts_of)
     suites = {one.expected.name: judged(one) for one in facts_of}
@@ -278,7 +280,8 @@ def _compared_by_the_log(
         # the ends of these tables' topics only: all of 2,000 for every group is the square of the tables
         return reach(run, task, timeout)[0]
 
-    return compare_tables(task.systems.reader, subjects, judge, reach_now, watermark=task.watermark, start=start)
+    with timed("comparing"):
+        return compare_tables(task.systems.reader, subjects, judge, reach_now, watermark=task.watermark, start=start)
 
 
 def _compared_in_old_views(
@@ -301,7 +304,8 @@ def _compared_in_old_views(
         views = [opened[table.full_name] for table in tables]
         _, subjects = _caught_up(run, spark, task, timeout, put_right)
         old = [replace(subject, before=before) for subject in few_in_memory(subjects, most)]
-        judgements, now = compare_views(reader, old, views, judge, reach_now, watermark=task.watermark)
+        with timed("comparing"):
+            judgements, now = compare_views(reader, old, views, judge, reach_now, watermark=task.watermark)
     return decided(reader, judgements, reach_now, watermark=task.watermark, now=now)
 
 
@@ -343,7 +347,8 @@ def catch_up(run: Run, spark: SparkSession, task: Task, *, timeout: float) -> tu
     for _ in range(1 + CATCH_UPS):
         reached, states = reach(run, task.of([target.table.full_name for target in left]), timeout)
         context = apply_context(run, spark, task, states)
-        results = apply_batch(context, left, reached.ends)
+        with timed("applying the events"):
+            results = apply_batch(context, left, reached.ends)
         for target in left:
             name, result = target.table.full_name, results[target.table.full_name]
             subjects[name] = _subject(context, task, target, result=result, reached=reached)

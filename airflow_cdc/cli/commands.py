@@ -33,6 +33,7 @@ from airflow_cdc.kinds import SINKS, jars_for, rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for
 from airflow_cdc.operators.base import open_run
+from airflow_cdc.reports.bars import as_text, time_bars
 
 
 @command
@@ -227,6 +228,9 @@ def proof(args: Namespace) -> int:
             where=reports.folder(pipeline.name, run_id or ""),
             todo=f"Run: airflow cdc recover {pipeline.name}",
         )
+    if args.timeline:
+        emit(args, [step.to_json() for step in report.steps], as_text(time_bars(report.steps)))
+        return report.exit_status
     known = () if args.run_id else _known_before(report, args.table or pipeline.source.tables)
     if args.table:
         report = _of_tables(report, tables_of(args, pipeline), known)

@@ -85,6 +85,7 @@ ARG_SECONDS = _arg(
 ARG_NOTE = _arg(("--note",), default="", help="Reason, stored in the report")
 ARG_REASON = _arg(("--reason",), required=True, help="Reason, stored in the audit and shown by the diagnosis")
 ARG_RUN_ID = _arg(("--run-id",), default=None, help="Run (default: the newest with a report)")
+ARG_TIMELINE = _arg(("--timeline",), action="store_true", help="Show where the run's seconds went, and not its tables")
 ARG_FILE = _arg(("--file",), default=None, help="File to write (default: beside the pipeline's reports)")
 ARG_BACKUP_FILE = _arg(
     ("file",), nargs="?", help="A file that `offset backup` wrote (default: the backup taken before the last move)"
@@ -232,6 +233,7 @@ def _comparing() -> tuple[ActionCommand, ...]:
             ARG_PIPELINE,
             ARG_TABLES,
             ARG_RUN_ID,
+            ARG_TIMELINE,
         ),
         _action("check", "Trigger the nightly check now", ARG_PIPELINE, ARG_WAIT, ARG_TIMEOUT, module=RUNS),
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_cdc.core.report import DecisionReport, StepReport, TableReport
+from airflow_cdc.core.report import DecisionReport, StepPart, StepReport, TableReport
 from airflow_cdc.decisions.compare.part import WHOLE
 
 STEP = "step:"
@@ -15,7 +15,10 @@ DONE, FAILED = "done", "failed"
 
 @dataclass(frozen=True, slots=True)
 class StepEntry:
-    """One step of a run: when it began (ISO), how long it took, how it ended, and with which error if it failed."""
+    """One step of a run: when it began (ISO), how long it took, how it ended, and with which error if it failed.
+
+    `parts`: what took long in it.
+    """
 
     name: str
     started: str = ""
@@ -23,22 +26,25 @@ class StepEntry:
     state: str = ""
     error: str = ""
     error_type: str = ""
+    parts: tuple[StepPart, ...] = ()
 
     @property
     def report(self) -> StepReport:
         """The step in the form that reports show."""
-        return StepReport(self.name, self.seconds, self.state, self.started)
+        return StepReport(self.name, self.seconds, self.state, self.started, self.parts)
 
-    def to_json(self) -> dict[str, str | float]:
+    def to_json(self) -> dict[str, Any]:
         """The form that the ledger stores, under the step's name."""
-        value: dict[str, str | float] = {"started": self.started, "seconds": self.seconds, "state": self.state}
+        value: dict[str, Any] = {"started": self.started, "seconds": self.seconds, "state": self.state}
+        value |= {"parts": [[one.name, one.after, one.seconds] for one in self.parts]} if self.parts else {}
         return {**value, "error": self.error, "type": self.error_type} if self.error else value
 
     @classmethod
     def from_json(cls, name: str, value: Mapping[str, Any]) -> StepEntry:
         """The inverse of to_json(); absent values become empty."""
         started, state, error, kind = (str(value.get(key) or "") for key in ("started", "state", "error", "type"))
-        return cls(name, started, float(value.get("seconds") or 0), state, error, kind)
+        parts = tuple(StepPart(str(part), float(at), float(took)) for part, at, took in value.get("parts") or ())
+        return cls(name, started, float(value.get("seconds") or 0), state, error, kind, parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from airflow_cdc.core.errors import DeadlineError
+from airflow_cdc.core.timeline import timed
 
 log = logging.getLogger("airflow_cdc.waits")
 
@@ -36,7 +37,8 @@ def poll_until(
     `timeout` and `interval` are in seconds. The probe is always called at least once, and once more
     at the deadline. Raises DeadlineError naming `what` and the last state (see NotYet).
     """
-    return _poll(probe, timeout, interval, what=what, clock=clock, sleep=sleep, moving=False)
+    with timed(f"waiting for {what}"):
+        return _poll(probe, timeout, interval, what=what, clock=clock, sleep=sleep, moving=False)
 
 
 def poll_while_moving(
@@ -53,7 +55,8 @@ def poll_while_moving(
     The probe reports its state by NotYet. When the state has stayed the same for `standstill` seconds, raises
     DeadlineError, which names `what` and the state.
     """
-    return _poll(probe, standstill, interval, what=what, clock=clock, sleep=sleep, moving=True)
+    with timed(f"waiting for {what}"):
+        return _poll(probe, standstill, interval, what=what, clock=clock, sleep=sleep, moving=True)
 
 
 def _poll(

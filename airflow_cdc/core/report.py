@@ -175,18 +175,37 @@ class TableReport:
 
 
 @dataclass(frozen=True, slots=True)
+class StepPart:
+    """Something that a step did or waited for: `after` seconds from the step's beginning (negative: before it)."""
+
+    name: str
+    after: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class StepReport:
-    """One step of the run: its name, how many seconds it took, how it ended, and when it began (ISO; "": not known)."""
+    """One step of the run: its name, how many seconds it took, how it ended, and when it began (ISO; "": not known).
+
+    `parts`: what took long in it, and in its process before it began, by their beginning.
+    """
 
     name: str
     seconds: float
     state: str
     started: str = ""
+    parts: tuple[StepPart, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON; `started` is in it only if it is known."""
+        """Plain JSON; `started` and `parts` are in it only if they are known."""
         value = {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
-        return {**value, "started": self.started} if self.started else value
+        value |= {"started": self.started} if self.started else {}
+        return value | ({"parts": [asdict(part) for part in self.parts]} if self.parts else {})
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> StepReport:
+        """The inverse of to_json()."""
+        return cls(**{**value, "parts": tuple(StepPart(**part) for part in value.get("parts") or ())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +358,7 @@ class RecoveryReport:
         """The inverse of to_json(); accepts its JSON text too. Raises one of MALFORMED, or VerificationError, for anything else."""
         raw: dict[str, Any] = dict(json.loads(value) if isinstance(value, str) else value)
         raw["tables"] = tuple(TableReport.from_json(table) for table in raw["tables"])
-        raw["steps"] = tuple(StepReport(**step) for step in raw["steps"])
+        raw["steps"] = tuple(StepReport.from_json(step) for step in raw["steps"])
         raw["others"] = tuple(raw["others"]) if raw.get("others") else None
         return cls(**raw)
 

@@ -16,6 +16,8 @@ from airflow_cdc.control.ledger import DONE, FAILED, STEP, StepEntry
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.report import StepPart
+from airflow_cdc.core.timeline import THIS_PROCESS
 from airflow_cdc.flows.lease import Lives, kept
 from airflow_cdc.parts import Endpoints, Parts, open_parts
 
@@ -130,6 +132,7 @@ def step(name: str, *, leased: bool = False) -> Callable[[Step[P]], Step[P]]:
         @functools.wraps(function)
         def timed(run: Run, *args: P.args, **kwargs: P.kwargs) -> Facts:
             began, entry = time.monotonic(), StepEntry(name, now_iso(), state=FAILED)
+            THIS_PROCESS.first_step()
             try:
                 with kept(run.clients.control, run.run_id, LEASE_SECONDS) if leased else nullcontext():
                     facts = function(run, *args, **kwargs)
@@ -138,12 +141,19 @@ def step(name: str, *, leased: bool = False) -> Callable[[Step[P]], Step[P]]:
                 entry = replace(entry, error=str(error), error_type=type(error).__name__)
                 raise
             finally:
-                _note(run, replace(entry, seconds=round(time.monotonic() - began, 3)))
+                seconds = round(time.monotonic() - began, 3)
+                _note(run, replace(entry, seconds=seconds, parts=_parts(entry.started)))
             return facts
 
         return cast("Step[P]", timed)
 
     return decorate
+
+
+def _parts(started: str) -> tuple[StepPart, ...]:
+    """What this process did since its last step, in seconds from the beginning of this one."""
+    at = datetime.fromisoformat(started).timestamp()
+    return tuple(StepPart(span.name, round(span.began - at, 3), round(span.seconds, 3)) for span in THIS_PROCESS.take())
 
 
 def _note(run: Run, entry: StepEntry) -> None:

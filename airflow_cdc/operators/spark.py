@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -182,6 +183,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             "report_dir": reports,
             "report_env": for_driver(reports),
             "options": self.driver_options(context, pipeline),
+            "launched": time.time(),
         }
 
     def rows_ahead(self, context: Context) -> int | None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from airflow_cdc.core.duration import span
-from airflow_cdc.core.report import RecoveryReport, StepReport
+from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.decisions.compare.row_diff import RowPair
+from airflow_cdc.reports.bars import time_bars
 
 CELLS = 600
 
@@ -34,19 +34,6 @@ def report_values(report: RecoveryReport, rows: Rows) -> dict[str, Any]:
         "bars": time_bars(report.steps),
         "heat": {table.table: heat_map(table.leaf_map) for table in report.tables},
     }
-
-
-def time_bars(steps: Sequence[StepReport]) -> list[tuple[StepReport, float, float]]:
-    """Each step with the start and the length of its bar, in percent of the whole run.
-
-    Without start times all bars begin at the left, and the longest has the full width.
-    """
-    known = all(step.started for step in steps)
-    begins = [datetime.fromisoformat(step.started).timestamp() if known else 0.0 for step in steps]
-    origin = min(begins, default=0.0)
-    whole = max((at - origin + step.seconds for at, step in zip(begins, steps, strict=True)), default=0.0) or 1.0
-    share = 100 / whole
-    return [(step, share * (at - origin), share * step.seconds) for at, step in zip(begins, steps, strict=True)]
 
 
 def heat_map(leaf_map: str, cells: int = CELLS) -> Sequence[tuple[int, int, bool]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.core.errors import CdcError, UsageError
 from airflow_cdc.core.secrets import mask_text
+from airflow_cdc.core.timeline import THIS_PROCESS, process_began
 from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
@@ -30,9 +31,10 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
     The session is made when it is first used: starting it takes longer than many a run's work. Raises UsageError if a part
     is missing.
 
-    `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
+    `launched` is when the task called spark-submit; `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
     """
     log_to_stderr()
+    note_launch(settings.get("launched"))
     run = read_run(settings)
     extra = {str(key): str(value) for key, value in (settings.get("spark") or {}).items()}
     jars = [str(jar) for jar in settings.get("jars") or ()]
@@ -44,6 +46,13 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
             yield run, spark
     finally:
         spark.stop()
+
+
+def note_launch(launched: object) -> None:
+    """Note what passed between the task's call of spark-submit (unix time) and this process's start."""
+    began = process_began()
+    if isinstance(launched, float) and began is not None and began > launched:
+        THIS_PROCESS.add("spark-submit starts its JVM", launched, began)
 
 
 def read_run(settings: Mapping[str, Any]) -> Run:

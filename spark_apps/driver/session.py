@@ -12,6 +12,7 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from airflow_cdc.core.secrets import SPARK_REDACTION
+from airflow_cdc.core.timeline import timed
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.shipped import ship
 
@@ -90,7 +91,8 @@ class SessionOnDemand:
     def __getattr__(self, name: str) -> Any:
         with self._making:
             if self._made is None:
-                self._made = self._make()
+                with timed("a session of Spark starts"):
+                    self._made = self._make()
                 SessionOnDemand.needed = True
         return getattr(self._made, name)
 

@@ -145,8 +145,9 @@ def test_the_rules_see_what_they_forbid() -> None:
 
 # --- core stays small ----------------------------------------------------------------------------------------------------
 
-# 200 lines of it: sinks that others write have ports, and a recovery of them has a state, of their own
-CORE_AT_MOST = 6_100
+# 200 lines of it: sinks that others write have ports, and a recovery of them has a state, of their own; 130: the timeline,
+# which every wait fills
+CORE_AT_MOST = 6_250
 
 
 def test_core_stays_small() -> None:

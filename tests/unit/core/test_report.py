@@ -24,7 +24,8 @@ from airflow_cdc.decisions.compare.row_diff import RowPair
 from airflow_cdc.flows.close import told_of
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.kinds import read_position
-from airflow_cdc.reports.page import heat_map, render_html, time_bars
+from airflow_cdc.reports.bars import time_bars
+from airflow_cdc.reports.page import heat_map, render_html
 from tests.unit.builders import GTID_OFFSET, WATERMARK
 
 TABLE = TableReport(
@@ -294,12 +295,13 @@ def test_page_of_an_empty_run() -> None:
 def test_bars_of_steps_that_ran_side_by_side() -> None:
     at = "2026-11-21T09:00:0{}+00:00"
     steps = [StepReport("a", 2.0, "done", at.format(0)), StepReport("b", 8.0, "done", at.format(2))]
-    assert [(round(left), round(width)) for _, left, width in time_bars(steps)] == [(0, 20), (20, 80)]
+    assert [(round(bar.left), round(bar.width)) for bar in time_bars(steps)] == [(0, 20), (20, 80)]
     plain = [StepReport("a", 2.0, "done"), StepReport("b", 8.0, "done")]
-    assert [(round(left), round(width)) for _, left, width in time_bars(plain)] == [(0, 25), (0, 100)]
+    assert [(round(bar.left), round(bar.width)) for bar in time_bars(plain)] == [(0, 25), (0, 100)]
     assert time_bars([]) == []
     assert "started" not in plain[0].to_json()
-    assert StepReport(**steps[0].to_json()) == steps[0]
+    assert "parts" not in plain[0].to_json()
+    assert StepReport.from_json(steps[0].to_json()) == steps[0]
 
 
 @pytest.mark.parametrize(("leaves", "squares"), [(0, 0), (3, 3), (600, 600), (601, 301), (5000, 556)])
