@@ -8,11 +8,11 @@ from typing import Protocol
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.table import Table
-from airflow_cdc.sources.mysql import tls
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.facts import BinlogFacts
 from airflow_cdc.sources.mysql.grants import Grants
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session
+from airflow_cdc.sources.tls import mode_of, tls_check
 
 
 class Server(Protocol):
@@ -59,7 +59,7 @@ def _tls(subject: str, source: Server) -> Check:
     endpoint = source.endpoint
     with source.session() as session:
         row = session.row("SHOW SESSION STATUS LIKE 'Ssl_cipher'", doing="see the connection's cipher")
-    return tls.check(subject, endpoint.host, tls.mode_of(endpoint.ssl, endpoint.where), str(row["Value"]))
+    return tls_check(subject, endpoint.host, mode_of(endpoint.ssl, endpoint.where), str(row["Value"]))
 
 
 def _log(subject: str, facts: BinlogFacts) -> Iterator[Check]:

@@ -1,69 +1,13 @@
-"""Which TLS a connection to MySQL or MariaDB has: as much as its settings ask for, and what is then not verified."""
+"""TLS of a connection to MySQL or MariaDB, as PyMySQL wants it: as much as its settings ask for."""
 
 from __future__ import annotations
 
 import ssl as tls
 from collections.abc import Mapping
-from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
-from airflow_cdc.core.check import Check
-from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sources.mysql.errors import SourceTlsError
-
-_KEYS: Final = frozenset({"mode", "ca", "cert", "key", "key_password"})
-_HERE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_VERIFY: Final = "Write ssl_ca (the authority's file) and ssl_mode verify_identity into the connection."
-
-
-class Mode(StrEnum):
-    """How a connection is protected. PREFERRED: encrypted where the server offers it."""
-
-    DISABLED = "disabled"
-    PREFERRED = "preferred"
-    REQUIRED = "required"
-    VERIFY_CA = "verify_ca"
-    VERIFY_IDENTITY = "verify_identity"
-
-    @property
-    def verifies(self) -> bool:
-        """Whether the server's certificate is checked."""
-        return self in {Mode.VERIFY_CA, Mode.VERIFY_IDENTITY}
-
-
-# what is not verified, where something isn't
-_UNVERIFIED: Final[Mapping[Mode, str]] = {
-    Mode.PREFERRED: "nothing proves which server answers",
-    Mode.REQUIRED: "nothing proves which server answers",
-    Mode.VERIFY_CA: "its host name is not verified: any server with a certificate of that authority may answer",
-}
-
-
-def settings_of(ssl: Mapping[str, Any] | None, where: str) -> dict[str, Any]:
-    """The settings that are set. Raises ConfigError for an unknown one."""
-    given = {key: value for key, value in (ssl or {}).items() if value not in (None, "")}
-    if unknown := sorted(set(given) - _KEYS):
-        raise ConfigError(
-            f"unknown ssl setting {unknown[0]!r}", where=where, todo=f"Known: {', '.join(sorted(_KEYS))}."
-        )
-    return given
-
-
-def mode_of(ssl: Mapping[str, Any] | None, where: str) -> Mode:
-    """The mode that the settings mean. Raises ConfigError.
-
-    An authority that is named is used: without a mode the host name is verified, too, and with `preferred` (which the form
-    of a connection fills in) or `required` the certificate is.
-    """
-    given = settings_of(ssl, where)
-    default = Mode.VERIFY_IDENTITY if "ca" in given else Mode.REQUIRED if given else Mode.PREFERRED
-    try:
-        mode = Mode(str(given.get("mode") or default).lower().replace("-", "_"))
-    except ValueError:
-        raise ConfigError(
-            f"unknown ssl mode {str(given['mode'])!r}", where=where, todo=f"Use one of {', '.join(Mode)}."
-        ) from None
-    return Mode.VERIFY_CA if "ca" in given and mode in {Mode.PREFERRED, Mode.REQUIRED} else mode
+from airflow_cdc.sources.tls import Mode, mode_of, settings_of
 
 
 def client_options(ssl: Mapping[str, Any] | None, where: str) -> dict[str, Any]:
@@ -80,22 +24,6 @@ def unverified() -> tls.SSLContext:
     context.check_hostname = False
     context.verify_mode = tls.CERT_NONE
     return context
-
-
-def check(subject: str, host: str, mode: Mode, cipher: str) -> Check:
-    """What protects the connection, and what of it is not verified. `cipher`: of the session; "" without TLS."""
-    if not cipher:
-        found, todo = (
-            "no TLS: who is between can read the password and the rows",
-            "Turn TLS on at the server. " + _VERIFY,
-        )
-    elif (missing := _UNVERIFIED.get(mode)) is not None:
-        found, todo = f"TLS ({cipher}), but {missing}", _VERIFY
-    else:
-        return Check(subject, "tls", "ok", f"TLS ({cipher}), certificate and host name verified")
-    if host in _HERE:
-        return Check(subject, "tls", "ok", f"{found.partition(':')[0]}; the server is on this machine")
-    return Check(subject, "tls", "warn", found, todo)
 
 
 def _context(given: Mapping[str, Any], mode: Mode, where: str) -> tls.SSLContext:

@@ -30,7 +30,7 @@ from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
 from airflow_cdc.sources.postgres.quoting import quote_ident
 from airflow_cdc.sources.postgres.schema import read_defaults, read_definitions
-from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session
+from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session, tls_mode
 from airflow_cdc.sources.postgres.snapshot import (
     pin_statements,
     reading_statements,
@@ -39,6 +39,7 @@ from airflow_cdc.sources.postgres.snapshot import (
     wait_unused,
 )
 from airflow_cdc.sources.postgres.sql import key_predicate
+from airflow_cdc.sources.tls import tls_check
 
 # the end of the log as written, which can be ahead of the part that is flushed to disk
 _INSERT_END: Final = "SELECT pg_catalog.pg_current_wal_insert_lsn()::text AS lsn"
@@ -120,7 +121,21 @@ class PostgresSource:
 
         `hold`: ignored, since the slot is the hold. `unreadable`: why a recovery could not read the server.
         """
-        return checks(self.facts_for(tables, None), subject, unreadable)
+        yield from checks(self.facts_for(tables, None), subject, unreadable)
+        yield self._tls_check(subject)
+
+    def _tls_check(self, subject: str) -> Check:
+        """How the connection is encrypted, and what of it is not verified."""
+        doing = "see the connection's cipher"
+        with self.session() as session:
+            told = session.rows(
+                "SELECT cipher FROM pg_catalog.pg_stat_ssl WHERE pid = pg_catalog.pg_backend_pid()", doing=doing
+            )
+            # behind a pooler the server tells of the pooler's own connection
+            cipher = (
+                str(told[0]["cipher"] if told and told[0]["cipher"] else "cipher unknown") if session.encrypted else ""
+            )
+        return tls_check(subject, self.endpoint.host, tls_mode(self.endpoint), cipher)
 
     def load(self, limits: ThrottlePolicy) -> SourceLoad:
         """See core.ports.Source. What others execute is shown to members of pg_read_all_stats only."""

@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.postgres.errors import explain
+from airflow_cdc.sources.tls import Mode, mode_of, settings_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
 QUICK_READ_S: Final = 30.0
 PORT: Final = 5432
-# our names for ssl modes (as in the MySQL connection) and libpq's own → libpq's
-SSL_MODES: Final[dict[str, str]] = {
-    "disabled": "disable",
-    "disable": "disable",
-    "preferred": "prefer",
-    "prefer": "prefer",
-    "required": "require",
-    "require": "require",
-    "verify_ca": "verify-ca",
-    "verify_identity": "verify-full",
-    "verify_full": "verify-full",
+_LIBPQ: Final[Mapping[Mode, str]] = {
+    Mode.DISABLED: "disable",
+    Mode.PREFERRED: "prefer",
+    Mode.REQUIRED: "require",
+    Mode.VERIFY_CA: "verify-ca",
+    Mode.VERIFY_IDENTITY: "verify-full",
+}
+# our names for ssl modes (as in the MySQL connection) and libpq's own
+SSL_MODES: Final[Mapping[str, Mode]] = {
+    **{str(mode): mode for mode in Mode},
+    **{name.replace("-", "_"): mode for mode, name in _LIBPQ.items()},
 }
 _SSL_KEYS: Final = {"ca": "sslrootcert", "cert": "sslcert", "key": "sslkey", "key_password": "sslpassword"}
 
@@ -60,7 +61,7 @@ class PostgresEndpoint(TimedServer):
     """Address, database and credentials of a PostgreSQL server.
 
     `ssl` is None (TLS if the server offers it, unverified) or a dict: mode (disabled, preferred, required, verify_ca,
-    verify_identity; default verify_identity with a ca, else required), ca, cert, key, key_password. Timeouts in
+    verify_identity; default verify_identity with a ca, else required; see `sources.tls.mode_of`), ca, cert, key, key_password. Timeouts in
     seconds; `quick_read` applies to statements about the server and its tables. `slot` and `publication` are those of
     the pipeline's connector; "" without a pipeline.
     """
@@ -124,6 +125,11 @@ class Session:
     def pid(self) -> int:
         """The server's process id of this session."""
         return int(self.connection.info.backend_pid)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether our end of the connection is TLS, whatever is behind a pooler."""
+        return bool(self.connection.pgconn.ssl_in_use)
 
     @property
     def version(self) -> int:
@@ -216,15 +222,16 @@ def pin_statement(pins: Mapping[str, str]) -> str:
     return f"SELECT {', '.join(['pg_catalog.set_config(%s, %s, false)'] * len(pins))}"
 
 
+def tls_mode(endpoint: PostgresEndpoint) -> Mode:
+    """How the connection is protected. Raises ConfigError for unknown ssl settings."""
+    given = settings_of(endpoint.ssl, endpoint.where)
+    if written := given.get("mode"):
+        given["mode"] = SSL_MODES.get(str(written).lower().replace("-", "_"), written)
+    return mode_of(given, endpoint.where)
+
+
 def tls_parameters(endpoint: PostgresEndpoint) -> dict[str, str]:
     """Libpq's ssl parameters from the connection's `ssl` dict. Raises ConfigError."""
-    given = {key: str(value) for key, value in (endpoint.ssl or {}).items() if value not in (None, "")}
-    if unknown := sorted(set(given) - {"mode", *_SSL_KEYS}):
-        known = ", ".join(["mode", *_SSL_KEYS])
-        raise ConfigError(f"unknown ssl setting {unknown[0]!r}", where=endpoint.where, todo=f"Known: {known}.")
-    default = "verify_identity" if "ca" in given else "required" if given else "preferred"
-    mode = given.pop("mode", default).lower().replace("-", "_")
-    if mode not in SSL_MODES:
-        modes = "disabled, preferred, required, verify_ca, verify_identity"
-        raise ConfigError(f"unknown ssl mode {mode!r}", where=endpoint.where, todo=f"Use one of {modes}.")
-    return {"sslmode": SSL_MODES[mode], **{_SSL_KEYS[key]: value for key, value in given.items()}}
+    given = settings_of(endpoint.ssl, endpoint.where)
+    files = {_SSL_KEYS[key]: str(value) for key, value in given.items() if key != "mode"}
+    return {"sslmode": _LIBPQ[tls_mode(endpoint)], **files}

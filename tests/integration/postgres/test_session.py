@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Iterator
 
 import pytest
 
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
+from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.errors import (
     SourceAccessError,
     SourceObjectMissingError,
@@ -19,6 +23,7 @@ from stack.installation import User
 from stack.ports import free_port
 from stack.postgres import PostgresServer
 from stack.process import wait_until
+from tests.integration.certificates import Certificates
 from tests.integration.postgres.support import endpoint
 
 
@@ -94,6 +99,43 @@ def test_a_server_that_is_not_there_is_unreachable(newest: PostgresServer) -> No
 def test_tls_that_the_server_does_not_offer_is_named(newest: PostgresServer) -> None:
     with pytest.raises(SourceTlsError, match="SSL"):
         connect(endpoint(newest, ssl={"mode": "required"}))
+
+
+@pytest.fixture
+def with_tls(newest: PostgresServer, certificates: Certificates) -> Iterator[PostgresServer]:
+    """PostgreSQL 18 while it offers TLS."""
+    files = {"ssl_cert_file": certificates.certificate, "ssl_key_file": certificates.key}
+    newest.execute(
+        *(f"ALTER SYSTEM SET {name} = '{path}'" for name, path in files.items()), "ALTER SYSTEM SET ssl = on"
+    )
+    newest.execute("SELECT pg_reload_conf()")
+    wait_until(lambda: newest.execute("SHOW ssl") == [("on",)] or None, timeout=10, what="TLS to be on")
+    yield newest
+    newest.execute(*(f"ALTER SYSTEM RESET {name}" for name in ("ssl", *files)))
+    newest.execute("SELECT pg_reload_conf()")
+    wait_until(lambda: newest.execute("SHOW ssl") == [("off",)] or None, timeout=10, what="TLS to be off")
+
+
+def _tls_check(at: PostgresEndpoint) -> Check:
+    return next(one for one in PostgresSource(at).checks("shop", (), hold=False) if one.name == "tls")
+
+
+def test_the_doctor_says_what_of_the_connection_is_not_verified(
+    with_tls: PostgresServer, certificates: Certificates
+) -> None:
+    ca = {"ca": str(certificates.authority)}
+    assert re.match(r"TLS \(TLS_\w+\), but nothing proves which server answers", _tls_check(endpoint(with_tls)).found)
+    assert _tls_check(endpoint(with_tls, ssl={"mode": "disabled"})).found.startswith("no TLS")
+    assert "its host name is not verified" in _tls_check(endpoint(with_tls, ssl={**ca, "mode": "preferred"})).found
+    assert "certificate and host name verified" in _tls_check(endpoint(with_tls, ssl=ca)).found
+
+
+def test_an_authority_that_is_named_is_used_whatever_the_mode(
+    with_tls: PostgresServer, certificates: Certificates
+) -> None:
+    for mode in ("preferred", "required", "verify_ca", "verify_identity"):
+        with pytest.raises(SourceTlsError, match="certificate"):
+            connect(endpoint(with_tls, ssl={"mode": mode, "ca": str(certificates.stranger)}))
 
 
 def test_statements_say_what_is_wrong(session: Session, at: PostgresEndpoint) -> None:

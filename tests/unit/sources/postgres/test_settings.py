@@ -60,6 +60,9 @@ def test_what_is_left_out_is_debezium_s_default(tmp_path: Path) -> None:
         ('{"ssl_ca": "/ca"}', {"sslmode": "verify-full", "sslrootcert": "/ca"}),
         ('{"ssl_mode": "verify_ca", "ssl_ca": "/ca", "ssl_key": "/k"}', {"sslmode": "verify-ca", "sslrootcert": "/ca", "sslkey": "/k"}),
         ('{"sslmode": "allow"}', {"sslmode": "prefer"}),
+        # the form of a connection fills in preferred, which alone would verify nothing
+        ('{"ssl_mode": "preferred", "ssl_ca": "/ca"}', {"sslmode": "verify-ca", "sslrootcert": "/ca"}),
+        ('{"sslmode": "require", "sslrootcert": "/ca"}', {"sslmode": "verify-ca", "sslrootcert": "/ca"}),
     ],
 )  # fmt: skip
 def test_tls_of_a_connection(extra: str, wanted: dict[str, str]) -> None:

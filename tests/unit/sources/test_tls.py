@@ -1,4 +1,4 @@
-"""TLS to MySQL: what settings mean, that a named authority is never ignored, and what the doctor says of the rest."""
+"""TLS to a database: what settings mean, that a named authority is never ignored, what the doctor says of the rest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.errors import SourceTlsError
-from airflow_cdc.sources.mysql.tls import Mode, check, client_options, mode_of
+from airflow_cdc.sources.mysql.tls import client_options
+from airflow_cdc.sources.tls import Mode, mode_of, tls_check
 from airflow_cdc.spark_apps.adapters import mysql_jdbc
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options
 
@@ -66,10 +67,10 @@ def test_the_client_verifies_as_much_as_the_mode_says(tmp_path: Path) -> None:
     ],
 )
 def test_the_doctor_says_what_is_not_verified(mode: Mode, cipher: str, state: str, says: str) -> None:
-    there = check("shop", "db.example", mode, cipher)
+    there = tls_check("shop", "db.example", mode, cipher)
     assert (there.state, says in there.found) == (state, True)
     assert ("ssl_ca" in there.todo) is (state == "warn")
-    assert check("shop", "127.0.0.1", mode, cipher).state == "ok"
+    assert tls_check("shop", "127.0.0.1", mode, cipher).state == "ok"
 
 
 @pytest.mark.parametrize(
