@@ -12,8 +12,8 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.client import BinlogSource
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
-from airflow_cdc.sources.tls import Mode, mode_of
 from airflow_cdc.sources.mysql.types import read_sql
+from airflow_cdc.sources.tls import Mode, mode_of
 from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 
