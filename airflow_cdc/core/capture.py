@@ -27,6 +27,11 @@ class CaptureSettings(Protocol):
         ...
 
     @property
+    def truncates_way_out(self) -> str:
+        """What a person can set so that it is; "" if nothing."""
+        ...
+
+    @property
     def prefix(self) -> str:
         """The prefix of its topics' names, under which its offset is stored too."""
         ...
@@ -42,7 +47,13 @@ class CaptureSettings(Protocol):
         ...
 
     @property
-    def heartbeat_ms(self) -> int: ...
+    def quickened(self) -> Mapping[str, str]:
+        """Settings with which a recovery needn't wait long for a quiet position to move; {} if it moves, or never will."""
+        ...
+
+    def reading_checks(self, subject: str) -> Iterator[Check]:
+        """The doctor's checks of how its position moves, in the words of its kind."""
+        ...
 
     @property
     def reports_ddl(self) -> bool:
@@ -68,9 +79,6 @@ class CaptureSettings(Protocol):
     def years_adjusted(self) -> bool:
         """Dates in the years 1 to 99 arrive as 1970 to 2069 and cannot be distinguished from real ones."""
         ...
-
-    @property
-    def keep_alive_ms(self) -> int: ...
 
     @property
     def healing(self) -> Sequence[str]:

@@ -27,12 +27,14 @@ class Asked:
         mixed: table → why its events can't be distinguished from another's of the pipeline, also of one not asked about.
         table_ids: as the source gives them; see core.ports.SourceDatabase.
         applied: whether we write the tables from events.
+        ids_todo: what a person can do so that an absent table's id can be read.
     """
 
     capture: CaptureSettings
     mixed: Mapping[str, ConfigError]
     table_ids: Mapping[str, str]
     applied: bool = True
+    ids_todo: str = ""
 
 
 def asked_of(run: Run, tables: Sequence[str], table_ids: Mapping[str, str] | None = None) -> Asked:
@@ -41,7 +43,7 @@ def asked_of(run: Run, tables: Sequence[str], table_ids: Mapping[str, str] | Non
     needed = applied and not capture.truncates_seen and table_ids is None
     ids = run.clients.source.table_ids(list(tables)) if needed else table_ids or {}
     mixed = capture.mixed(run.pipeline.source.tables) if applied else {}
-    return Asked(capture, mixed, ids, applied)
+    return Asked(capture, mixed, ids, applied, run.clients.source.ids_todo if needed else "")
 
 
 def refusals(asked: Asked, table: Table) -> Iterator[Refused]:
@@ -72,10 +74,10 @@ def _truncates_noticed(asked: Asked, table: Table) -> None:
     """Its connector sends TRUNCATE, or its engine has an id that TRUNCATE changes."""
     if asked.applied and not asked.capture.truncates_seen and table.full_name not in asked.table_ids:
         raise ConfigError(
-            "a TRUNCATE of the table would go unnoticed: the connector does not send truncates, and InnoDB's number of"
-            " the table cannot be read",
+            "a TRUNCATE of the table would go unnoticed: the connector does not send truncates, and the server shows no"
+            " number of the table that a TRUNCATE would change",
             where=f"table {table.full_name}",
-            todo="Set skipped.operations=none on the connector; or grant PROCESS, if it is an InnoDB table.",
+            todo=" ".join(filter(None, (asked.capture.truncates_way_out, asked.ids_todo))),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from airflow_cdc.core.capture import TableDefinitions
@@ -28,15 +28,6 @@ log = logging.getLogger("airflow_cdc.connector")
 STOP_SECONDS = 60.0
 RUNNING_SECONDS = 120.0
 RESTART_GRACE_SECONDS = 60.0
-HEARTBEAT = "heartbeat.interval.ms"
-SNAPSHOT_MODE = "snapshot.mode"
-HEARTBEAT_MS = "1000"
-# on a quiet source a recovery waits for one and meanwhile keeps the hold
-SLOWEST_HEARTBEAT_MS = 30_000
-# Only the heartbeat is set. With a small connect.keep.alive.interval.ms an idle connector would report its position
-# sooner, but Debezium then mistakes a reader that waits for a full queue for a lost connection, and reads the
-# transaction again.
-RECOVERY_SETTINGS = (HEARTBEAT, SNAPSHOT_MODE)
 
 
 @step("stop_connector", leased=True)
@@ -54,10 +45,9 @@ def stop(run: Run) -> Facts:
 def resume(run: Run) -> Facts:
     """Start the connector from the written offset and return when it continues from there and is past W (INV 38).
 
-    If the schema history differed from the tables at W, it is rebuilt first, by one start in the snapshot mode
-    `recovery` (before Debezium 2.6: `schema_only_recovery`); that mode would rebuild at EVERY start, so it is switched
-    back at once. Without heartbeats a quiet table moves no offset, so the run sets them (INV 6) and `close` restores the
-    setting. Raises SourceError if the log after the written offset was purged.
+    If the schema history differed from the tables at W, it is rebuilt first, by one start in the mode
+    that its kind names for it; that mode would rebuild at EVERY start, so it is switched back at once. A quiet table moves
+    no offset by itself, so the run sets what moves it (INV 6), and `close` restores the setting. Raises SourceError if the log after the written offset was purged.
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)
@@ -78,7 +68,7 @@ def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     if failures(run) or moved_since(run, recovery):
         _stop_at_w(run, recovery)
     set_converter(run)
-    change_settings(run, {HEARTBEAT: heartbeat(run), **(run.clients.connector.rebuilding(name) if rebuild else {})})
+    change_settings(run, {**settings(run).quickened, **(run.clients.connector.rebuilding(name) if rebuild else {})})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     if rebuild:
@@ -142,15 +132,15 @@ def _restarted(run: Run) -> bool | None:
     raise NotYet(", ".join((now.state, *(task.state for task in now.tasks))))
 
 
-def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:
+def change_settings(run: Run, wanted: Mapping[str, str]) -> None:
     """Set settings of the connector; each setting's value from before the recovery is stored (None: was absent).
 
-    None in `wanted` leaves a setting alone. Only the changed settings are stored, because a connector's configuration
+    Only the changed settings are stored, because a connector's configuration
     holds credentials, which do not belong in the control table.
     """
     name = run.pipeline.connector.name
     config = run.clients.connector.raw_config(name)
-    changes = {key: value for key, value in wanted.items() if value is not None and config.get(key) != value}
+    changes = {key: value for key, value in wanted.items() if config.get(key) != value}
     if not changes:
         return
     before = {key: config.get(key) for key in changes}
@@ -158,10 +148,9 @@ def change_settings(run: Run, wanted: Mapping[str, str | None]) -> None:
     run.clients.connector.change_config(name, config, {**config, **changes})
 
 
-def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, str | None]:
-    """Restore settings to their values from before the recovery. Safe to run again."""
-    saved = current(run).settings_before
-    due = {key: saved[key] for key in keys if key in saved}
+def restore(run: Run, keys: Collection[str] | None = None) -> dict[str, str | None]:
+    """Restore settings, all that this recovery changed or these `keys`, to their values before it. Safe to run again."""
+    due = {key: value for key, value in current(run).settings_before.items() if keys is None or key in keys}
     if due:
         name = run.pipeline.connector.name
         config = run.clients.connector.raw_config(name)
@@ -170,13 +159,6 @@ def restore(run: Run, keys: tuple[str, ...] = RECOVERY_SETTINGS) -> dict[str, st
         run.clients.connector.change_config(name, config, {**others, **before})
         change(run, lambda now: now.settings_restored(due))
     return due
-
-
-def heartbeat(run: Run) -> str | None:
-    """The heartbeat interval that the recovery sets; None if the connector's own is short enough, or it sends none."""
-    capture = settings(run)
-    short = 0 < capture.heartbeat_ms <= SLOWEST_HEARTBEAT_MS
-    return None if short or not capture.heartbeat_topic else HEARTBEAT_MS
 
 
 def _stop_at_w(run: Run, recovery: OpenRecovery) -> None:
@@ -208,10 +190,10 @@ def moved_since(run: Run, recovery: OpenRecovery) -> bool:
 
 
 def from_the_start_again(run: Run, recovery: OpenRecovery) -> None:
-    """Restore the snapshot mode, and start at W once more."""
+    """Take the mode back in which its history was rebuilt, and start at W once more."""
     name = run.pipeline.connector.name
     _stop_at_w(run, recovery)
-    restore(run, (SNAPSHOT_MODE,))
+    restore(run, run.clients.connector.rebuilding(name).keys())
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
 

@@ -25,7 +25,6 @@ from airflow_cdc.kinds import config_rules_of, no_recovery
 from airflow_cdc.unexpected import foreseen
 
 JAVA_FLOOR = 17
-KEEP_ALIVE_FLOOR_MS = 30_000
 _DOUBTED = "Do nothing if such characters are rare: their events become dead letters, whose rows are read again."
 
 
@@ -35,7 +34,7 @@ def doctor_installation(*, mirrors: bool = True) -> list[Check]:
 
 
 def doctor_pipeline(run: Run) -> list[Check]:
-    """Connections, privileges, binlog and connector settings of one pipeline. Changes nothing."""
+    """Connections, privileges, the log's and the connector's settings of one pipeline. Changes nothing."""
     return [check for part in _PARTS for check in guarded(part, run)]
 
 
@@ -142,15 +141,7 @@ def _connector(run: Run) -> Iterator[Check]:
     todo = "" if running else f"Ask `airflow cdc diagnose {subject}` why."
     yield Check(subject, "connector", "ok" if running else "warn", f"{name} {facts.state}", todo)
     capture = settings(run)
-    beat = capture.heartbeat_ms
-    todo = (
-        ""
-        if beat > 0
-        else "Let the connector send heartbeats (heartbeat.interval.ms=10000, or as the page of its kind says):"
-        " without them, the offset of a quiet table is not moved and will be purged."
-    )
-    yield Check(subject, "heartbeat", "ok" if beat > 0 else "warn", f"every {beat} ms" if beat > 0 else "none", todo)
-    yield _keep_alive(subject, capture.keep_alive_ms)
+    yield from capture.reading_checks(subject)
     todo = "Remove it: a connector that skips a gap leaves deleted rows in the sink." if capture.healing else ""
     yield _rows(run, capture)
     yield Check(subject, "self-healing", "bad" if capture.healing else "ok", ", ".join(capture.healing) or "none", todo)
@@ -165,13 +156,6 @@ def _rows(run: Run, capture: CaptureSettings) -> Check:
         note = "diagnosis, watch, hold and offset moves need no rows"
         return Check(run.pipeline.name, "rows", "ok", f"refused, because {error.what}; {note}")
     return Check(run.pipeline.name, "rows", "bad", f"refused, because {error.what}", error.todo)
-
-
-def _keep_alive(subject: str, interval_ms: int) -> Check:
-    """A short interval makes Debezium re-read large transactions, and lose the rest of one if its worker dies then."""
-    good = interval_ms >= KEEP_ALIVE_FLOOR_MS
-    todo = "" if good else "Remove it (the default is 60000): a full queue is mistaken for a lost connection."
-    return Check(subject, "keep-alive", "ok" if good else "warn", f"connect.keep.alive.interval.ms={interval_ms}", todo)
 
 
 def _rows_in_events(run: Run) -> Iterator[Check]:

@@ -113,7 +113,7 @@ def _start_at_replica(run: Run) -> None:
     size = _history_size(run)
     change(run, lambda now: now.set_out(str(own | skipped), size))
     _write_set(run, key, replica.from_the_oldest(start))
-    connector.change_settings(run, {connector.HEARTBEAT: connector.heartbeat(run)})
+    connector.change_settings(run, settings(run).quickened)
     _point_at(run, replica)
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=connector.RUNNING_SECONDS)
@@ -228,7 +228,7 @@ def _check_return(run: Run, back: Transactions, before: Transactions) -> None:
         raise SourceError(
             f"the source has purged {shorten(str(left))}, which the connector has not read yet",
             where=run.where,
-            todo="Raise its binlog retention, then clear the task detour_connector and all after it.",
+            todo="Let it keep its log longer, then clear the task detour_connector and all after it.",
         )
 
 

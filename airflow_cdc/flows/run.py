@@ -160,7 +160,10 @@ def _note(run: Run, entry: StepEntry) -> None:
     """Write a step's line to the log and to the ledger. An unreachable ledger must not hide the step's own error."""
     log.info(
         "cdc_step %s",
-        json.dumps({"pipeline": run.pipeline.name, "run_id": run.run_id, "step": entry.name} | entry.to_json()),
+        json.dumps(
+            {"pipeline": run.pipeline.name, "run_id": run.run_id, "step": entry.name}
+            | replace(entry, parts=()).to_json()
+        ),
     )
     try:
         run.clients.control.ledger_set(run.run_id, STEP + entry.name, entry.to_json())

@@ -59,7 +59,7 @@ def still_there(run: Run, watermark: Watermark, *, then: str) -> None:
         raise SourceError(
             f"the source no longer has the log from the watermark: {available.why}",
             where=run.where,
-            todo=f"Raise the binlog retention, then clear the task {then} and all after it.",
+            todo=f"{run.clients.source.keep_longer} Then clear the task {then} and all after it.",
         )
 
 
@@ -102,7 +102,7 @@ def _hold_answered(run: Run) -> None:
         lambda: current(run).hold,
         timeout=HOLD_ANSWER_SECONDS,
         interval=0.5,
-        what="the binlog hold to answer (held, refused or unsupported)",
+        what="the hold of the log to answer (held, refused or unsupported)",
     )
 
 

@@ -121,6 +121,39 @@ def naming_systems() -> set[str]:
     }
 
 
+NEUTRAL = (
+    "core/",
+    "flows/",
+    "control/",
+    "decisions/apply/",
+    "decisions/compare/",
+    "spark_apps/apply/",
+    "spark_apps/compare/",
+)
+SYSTEMS_WORDS = re.compile(
+    r"binlog|binary log|gtid|innodb|snapshot\.mode|heartbeat\.|keep\.alive|skipped\.operations|\bslots?\b|publication",
+    re.IGNORECASE,
+)
+
+
+def systems_words() -> set[str]:
+    """ "file word" for each word of one system in what the neutral rooms say or look for."""
+    return {
+        f"{path} {match.group().lower()}"
+        for path, tree in modules(*NEUTRAL)
+        for node in ast.walk(tree)
+        for text in _said(node)
+        for match in SYSTEMS_WORDS.finditer(text)
+    }
+
+
+def _said(node: ast.AST) -> Iterator[str]:
+    """The strings of a node's children, but for docstrings, which stand alone as statements."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Constant) and isinstance(child.value, str) and not isinstance(node, ast.Expr):
+            yield child.value
+
+
 def test_values_meet_and_not_dicts_but_for_a_list_that_may_only_shrink() -> None:
     now, allowed = passing_dicts(), listed("dicts.txt")
     assert sorted(now - allowed) == [], "new: pass a value type"
@@ -129,6 +162,13 @@ def test_values_meet_and_not_dicts_but_for_a_list_that_may_only_shrink() -> None
 
 def test_a_name_stays_at_home() -> None:
     assert sorted(naming_systems()) == [], "ask the system's kind or port"
+
+
+def test_a_systems_own_word_stays_at_home_but_for_a_list_that_may_only_shrink() -> None:
+    """Whoever runs PostgreSQL is told nothing of a binlog: what to do is asked of the system."""
+    now, allowed = systems_words(), listed("words.txt")
+    assert sorted(now - allowed) == [], "new: ask the system's kind or port for its words"
+    assert sorted(allowed - now) == [], "at home: take these lines out of tests/unit/house/words.txt"
 
 
 def test_the_rules_see_what_they_forbid() -> None:

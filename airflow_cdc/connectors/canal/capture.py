@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE, WAY_OUT, CanalValues
 from airflow_cdc.connectors.canal.properties import DESTINATION
+from airflow_cdc.connectors.moving import heartbeat_check
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 
@@ -53,6 +55,7 @@ class CanalCapture:
     not flat JSON. `unnamed`: why the topic of its events can't be named; "" if it can.
     """
 
+    truncates_way_out: ClassVar[str] = ""
     prefix: str
     topic: str
     reads: str = _EVERYTHING
@@ -63,7 +66,6 @@ class CanalCapture:
     heartbeat_ms: int = 0
     reports_ddl: bool = False
     years_adjusted: bool = False
-    keep_alive_ms: int = 0
     undecoded: Sequence[str] = ()
     unnamed: str = ""
     protobuf: bool = False
@@ -75,6 +77,17 @@ class CanalCapture:
         " a topic of their own, then recover the table."
     )
     doubt_way_out: str = WAY_OUT
+
+    @property
+    def quickened(self) -> Mapping[str, str]:
+        """Its heartbeats are a table's, which a person makes."""
+        return {}
+
+    def reading_checks(self, subject: str) -> Iterator[Check]:
+        """Heartbeats."""
+        yield heartbeat_check(
+            subject, self.heartbeat_ms, "canal.instance.detecting.enable=true, with an SQL that writes"
+        )
 
     @property
     def observed_only(self) -> bool:

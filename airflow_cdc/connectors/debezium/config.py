@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import ClassVar, Final
 
 from airflow_cdc.connectors.debezium import KIND
 from airflow_cdc.connectors.debezium.converters import Converter, Format, read_converter
@@ -38,6 +38,8 @@ from airflow_cdc.connectors.debezium.rows import (
     row_refusals,
     without_left_out,
 )
+from airflow_cdc.connectors.moving import heartbeat_check, keep_alive_check, quick_heartbeats
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import number_in
@@ -104,6 +106,7 @@ class ConnectorSettings:
         unnamed: why the topics of its tables can't be named; None if they can.
     """
 
+    truncates_way_out: ClassVar[str] = "Set skipped.operations=none on the connector."
     prefix: str
     delimiter: str
     event_values: Values | None
@@ -369,6 +372,16 @@ class ConnectorSettings:
             where="names of topics" if alike else "connector's transforms",
             todo=way_out,
         )
+
+    @property
+    def quickened(self) -> Mapping[str, str]:
+        """See core.capture."""
+        return quick_heartbeats(_HEARTBEAT, self.heartbeat_ms) if self.heartbeat_topic else {}
+
+    def reading_checks(self, subject: str) -> Iterator[Check]:
+        """See core.capture."""
+        yield heartbeat_check(subject, self.heartbeat_ms, f"{_HEARTBEAT}=10000")
+        yield keep_alive_check(subject, self.keep_alive_ms, _KEEP_ALIVE)
 
     @property
     def doubt_way_out(self) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
+from airflow_cdc.connectors.moving import heartbeat_check, keep_alive_check
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import number_in
@@ -43,6 +45,7 @@ class FlinkCapture:
     what the job does to rows between its sources and the tables that it writes.
     """
 
+    truncates_way_out: ClassVar[str] = ""
     prefix: str
     reads: tuple[tuple[str, str], ...] = ()
     heartbeat_ms: int = _HEARTBEAT_MS
@@ -57,6 +60,16 @@ class FlinkCapture:
     years_adjusted: bool = False
     between: str = ""
     rows_refused: CdcError | None = None
+
+    @property
+    def quickened(self) -> Mapping[str, str]:
+        """A job's sources have heartbeats by default, and its settings are the job's own."""
+        return {}
+
+    def reading_checks(self, subject: str) -> Iterator[Check]:
+        """Heartbeats, and a keep-alive that is not too short."""
+        yield heartbeat_check(subject, self.heartbeat_ms, f"{HEARTBEAT}=30s")
+        yield keep_alive_check(subject, self.keep_alive_ms, KEEP_ALIVE)
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> FlinkCapture:

@@ -95,6 +95,11 @@ class Source(Client, Protocol):
         """Whether a reader at `position` would still find every later change. There is no other judge of this."""
         ...
 
+    @property
+    def keep_longer(self) -> str:
+        """What a person sets at the server so that its log is kept longer."""
+        ...
+
     def still_available(self, watermark: Watermark) -> Available:
         """Whether W is still available. Raises if the connection reaches another server."""
         ...
@@ -136,7 +141,12 @@ class Source(Client, Protocol):
         ...
 
     def table_ids(self, tables: Iterable[str]) -> Mapping[str, str]:
-        """Table → an id that TRUNCATE and a rebuild change; a table is absent if its id cannot be read."""
+        """Table → an id that TRUNCATE and a rebuild change; a table is absent if its id cannot be read: see `ids_todo`."""
+        ...
+
+    @property
+    def ids_todo(self) -> str:
+        """What a person can do so that the ids of tables can be read."""
         ...
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:

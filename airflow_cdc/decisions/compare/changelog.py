@@ -25,7 +25,7 @@ CAVEATS = {
 }
 UNREADABLE = "a record after the compared ends cannot be decoded"
 REASONS = 3  # so many different ones are named
-NO_BEFORE = "events carry no image of the row before the change (binlog_row_image is not FULL)"
+NO_BEFORE = "events carry no image of the row before the change: the source's log holds none"
 
 
 @dataclass(frozen=True, slots=True)

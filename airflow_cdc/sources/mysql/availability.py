@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -98,3 +98,12 @@ def _absent(log: Log, wanted: BinlogPosition) -> Available:
         return Available(Availability.NOT_YET, f"the source is at {log.current}")
     oldest = log.binlog_files[0].name if log.binlog_files else "none"
     return Available(Availability.LOST, f"{wanted.file} was purged; the oldest file is {oldest}")
+
+
+class BinlogWords:
+    """What a person can do at a server with a binary log (core.ports.SourceDatabase)."""
+
+    keep_longer: ClassVar[str] = (
+        "Raise the retention of the binary log (binlog_expire_logs_seconds, or your provider's own setting)."
+    )
+    ids_todo: ClassVar[str] = "Or grant PROCESS, if it is an InnoDB table."

@@ -27,6 +27,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.table_id import table_id
+from airflow_cdc.sources.mysql.availability import BinlogWords
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks
@@ -84,7 +85,7 @@ FORECAST_FILES: Final = 8
 F = TypeVar("F", bound=BinlogFacts)
 
 
-class BinlogSource(Generic[F]):
+class BinlogSource(BinlogWords, Generic[F]):
     """A server with a binary log that a pipeline reads from."""
 
     innodb_tables: ClassVar[str] = "INNODB_TABLES"

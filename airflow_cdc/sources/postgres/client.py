@@ -262,6 +262,11 @@ class PostgresSource:
         """Whether the pipeline's slot still gives a reader at `position` every later change. Raises SourceError."""
         return self.facts_for((), position).available(position)
 
+    @property
+    def keep_longer(self) -> str:
+        """See core.ports.SourceDatabase."""
+        return "Raise max_slot_wal_keep_size, or set it to -1."
+
     def still_available(self, watermark: Watermark) -> Available:
         """Whether W is still available. Raises WrongServerError if the connection reaches another server."""
         self.check_same_server(watermark)
@@ -305,6 +310,11 @@ class PostgresSource:
         """`schema.table` → an id that TRUNCATE and a rebuild change."""
         with self.session() as session:
             return {name: facts.generation for name, facts in read_tables(session, tables).items()}
+
+    @property
+    def ids_todo(self) -> str:
+        """Everybody may read them."""
+        return ""
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - the log holds every row
         """Tables that foreign keys change without an event in the log: none, because cascades are logged row by row."""

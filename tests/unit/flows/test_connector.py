@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import create_autospec
 
@@ -46,7 +47,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     made.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
     monkeypatch.setattr(connector, "change_settings", lambda *_: None)
     monkeypatch.setattr(connector, "set_converter", lambda *_: ())
-    monkeypatch.setattr(connector, "heartbeat", lambda _run: None)
+    monkeypatch.setattr(connector, "settings", lambda _run: SimpleNamespace(quickened={}))
     return made
 
 

@@ -158,7 +158,7 @@ def test_the_log_is_reserved_only_where_the_connector_will_start_from_the_waterm
 def test_inv_10_the_watermark_waits_for_the_holds_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step, "HOLD_ANSWER_SECONDS", 0.2)
     run = taking(hold="auto")
-    with pytest.raises(DeadlineError, match="the binlog hold to answer"):
+    with pytest.raises(DeadlineError, match="the hold of the log to answer"):
         step.fence_and_watermark(run)
     assert now(run).watermark is None
 

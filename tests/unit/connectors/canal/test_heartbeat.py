@@ -25,4 +25,5 @@ WRITES = {ENABLED: "true", SQL: "insert into retl.xdual values(1,now()) on dupli
 )
 def test_only_a_statement_that_writes_counts(more: dict[str, str], milliseconds: int) -> None:
     assert interval_ms({**FOLLOWED, **more}) == milliseconds
-    assert RULES.capture({**FOLLOWED, **more}).heartbeat_ms == milliseconds
+    (beats,) = RULES.capture({**FOLLOWED, **more}).reading_checks("shop")
+    assert beats.found == (f"every {milliseconds} ms" if milliseconds else "none")

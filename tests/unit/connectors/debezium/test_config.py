@@ -595,3 +595,21 @@ def test_a_flattened_table_without_a_key_or_with_the_name_of_an_added_field_is_r
         settings.check_table(table(column("id", "int"), key=()))
     with pytest.raises(SchemaError, match="name of a column: __op"):
         settings.check_table(table(column("id", "int"), column("__op", "int"), key=("id",)))
+
+
+@pytest.mark.parametrize(
+    ("interval", "set_to"),
+    [("0", "1000"), ("1", None), ("30000", None), ("30001", "1000")],
+)
+def test_a_recovery_makes_heartbeats_quick_and_leaves_quick_ones_alone(interval: str, set_to: str | None) -> None:
+    made = read(heartbeat__interval__ms=interval)
+    assert made.quickened == ({} if set_to is None else {"heartbeat.interval.ms": set_to})
+
+
+def test_the_doctor_names_a_setting_by_which_a_position_would_stand_still_or_be_lost() -> None:
+    def states(made: ConnectorSettings) -> list[tuple[str, str]]:
+        return [(check.name, check.state) for check in made.reading_checks("shop")]
+
+    assert states(read()) == [("heartbeat", "warn"), ("keep-alive", "ok")]
+    busy = read(heartbeat__interval__ms="10000", connect__keep__alive__interval__ms="29999")
+    assert states(busy) == [("heartbeat", "ok"), ("keep-alive", "warn")]
