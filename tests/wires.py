@@ -35,12 +35,14 @@ class Recording:
         schemas: kind of id and id, as `contentId:7` → what the registry answered.
         records: table → its topic's records, in order.
         rows: table → its rows at the end, each value as the source itself writes it.
+        definitions: table → its definition, as the product reads it; {} where it was not kept.
     """
 
     settings: Mapping[str, str]
     schemas: Mapping[str, Any]
     records: Mapping[str, Sequence[Recorded]]
     rows: Mapping[str, Sequence[Mapping[str, Any]]]
+    definitions: Mapping[str, str]
 
 
 def names(part: str = "") -> list[str]:
@@ -53,7 +55,7 @@ def recording(name: str) -> Recording:
     """The recording of this name."""
     raw = json.loads(gzip.decompress((FOLDER / f"{name}.json.gz").read_bytes()))
     records = {table: tuple(map(_record, own)) for table, own in raw["records"].items()}
-    return Recording(raw["settings"], raw["schemas"], records, raw["rows"])
+    return Recording(raw["settings"], raw["schemas"], records, raw["rows"], raw.get("definitions", {}))
 
 
 def payload(data: bytes | None) -> Any:

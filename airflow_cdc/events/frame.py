@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.events.record import Headers, Opened, Record, SchemaId, Unreadable, Want
@@ -22,6 +22,17 @@ class Sealed(NamedTuple):
     headers: Headers = ()
 
 
+class Standing(NamedTuple):
+    """Where in the source's log corrections stand, in the words of the connector's own offset, and when (epoch microseconds)."""
+
+    at: Mapping[str, Any]
+    micros: int
+
+
+# A row to be written (READ), or the delete of the row in the template (DELETE) → the records that say it, in their order
+Seal: TypeAlias = Callable[[Opened], Sequence[Sealed]]
+
+
 class Frame(Protocol):
     """How a connector writes changes into records. Frozen, picklable, made of its settings; it has a Wiring or two."""
 
@@ -36,6 +47,13 @@ class Frame(Protocol):
 
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:
         """Opens records of the table's topic. SchemaError if the connector cannot carry a column exactly."""
+        ...
+
+    def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:
+        """The inverse: writes records of the table's topic as `template`, one of its records, is written (INV 47).
+
+        SchemaError if the template was written for other columns, ConfigError for a form in which nothing is written.
+        """
         ...
 
 

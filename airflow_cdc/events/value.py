@@ -112,15 +112,23 @@ class Value:
         read: Connect value (never None or WRONG) → logical value in Arrow's terms: an instant is microseconds since 1970, a date
             days, a geometry {"srid": …, "wkb": …}. None for a value that means NULL. Raises Unreadable, or another ValueError
             or ArithmeticError.
-        write: the inverse; None: the encoder refuses the column by name.
+        write: the inverse; None: the encoder refuses the column by name. Raises NoValueError for a value that would be read
+            as another, or not at all.
         doubt: why a value may not be readable although it is well formed, as a dead letter says it; "" if only a
             malformed one can be.
+        wide: the shape as it is written, where that is more than what is read.
     """
 
     shape: Shape
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] | None = None
     doubt: str = ""
+    wide: Shape | None = None
+
+    @property
+    def written(self) -> Shape:
+        """The shape of what `write` gives."""
+        return self.wide or self.shape
 
 
 class Values(Protocol):
@@ -143,6 +151,16 @@ class Values(Protocol):
 def row_shape(table: Table, values: Values) -> Shape:
     """The shape of an image of a row: every mirrored column, and no other field."""
     return Shape(Wire.STRUCT, tuple((one.name, values.value(one).shape) for one in table.mirrored), whole=True)
+
+
+def written_row(table: Table, values: Values) -> Shape:
+    """The shape of an image of a row as it is written."""
+    return Shape(Wire.STRUCT, tuple((one.name, values.value(one).written) for one in table.mirrored))
+
+
+def written_key(table: Table, values: Values) -> Shape:
+    """The shape of a record's key as it is written."""
+    return Shape(Wire.STRUCT, tuple((one.name, values.value(one).written) for one in table.key_columns))
 
 
 def key_shape(table: Table, values: Values) -> Shape:

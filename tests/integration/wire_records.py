@@ -268,7 +268,8 @@ class Recording:
             status = self.worker.call("GET", f"/connectors/{name}/status")
             for task in status["tasks"]:
                 if task["state"] == "FAILED":
-                    raise AssertionError(f"{name}: {task['trace'][:2000]}")
+                    causes = [line for line in task["trace"].splitlines() if line.startswith("Caused by")]
+                    raise AssertionError(f"{name}: {causes or task['trace'][:2000]}")
             return True if self.worker.call("GET", f"/connectors/{name}/offsets")["offsets"] else None
         except stack.StackError:
             return None
@@ -283,20 +284,32 @@ class Recording:
             config = self.worker.call("GET", f"/connectors/{one.name}/config")
             self.worker.call("DELETE", f"/connectors/{one.name}")
             _write(
-                one.name,
-                {
-                    "versions": {
-                        source: version,
-                        "debezium": versions.DEBEZIUM,
-                        "kafka": versions.KAFKA,
-                        **({"apicurio": versions.APICURIO} if one.forms else {}),
-                    },
-                    "settings": _without_secrets(config),
-                    "schemas": self._schemas(one, records),
-                    "records": records,
-                    "rows": {table: rows[table] for table in one.tables if table in rows},
-                },
+                one.name, self.content(one, source=source, version=version, config=config, records=records, rows=rows)
             )
+
+    def content(
+        self,
+        one: Wanted,
+        *,
+        source: str,
+        version: str,
+        config: Mapping[str, str],
+        records: Mapping[str, Any],
+        rows: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        """What a connector's file holds."""
+        return {
+            "versions": {
+                source: version,
+                "debezium": versions.DEBEZIUM,
+                "kafka": versions.KAFKA,
+                **({"apicurio": versions.APICURIO} if one.forms else {}),
+            },
+            "settings": _without_secrets(config),
+            "schemas": self._schemas(one, records),
+            "records": records,
+            "rows": {table: rows[table] for table in one.tables if table in rows},
+        }
 
     def _marked(self, one: Wanted) -> bool | None:
         status = self.worker.call("GET", f"/connectors/{one.name}/status")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from airflow_cdc.events.record import Headers, SchemaId
 from airflow_cdc.events.value import Shape
+
+if TYPE_CHECKING:
+    from airflow_cdc.events.wire.drafts import Draft
 
 # The texts of schemas, all that a reader is ever given. An executor asks no registry: a record whose schema is not here
 # is Unreadable with its `schema_id`, and the driver, which looks it up, has the records decoded once more.
@@ -37,4 +40,8 @@ class Wiring(Protocol):
         type; with `schema_id` for a schema that is not in `schemas`; with `unknown` for all fields that a `whole` struct
         has no part for, and with the `value` that was read.
         """
+        ...
+
+    def draft(self, data: bytes, headers: Headers, schemas: Schemas) -> Draft:
+        """A key or value taken apart, of which others are made. Raises Unreadable; ConfigError for a format that is not written."""
         ...

@@ -19,6 +19,7 @@ from airflow_cdc.events.record import Headers, Ids, SchemaId, Unreadable
 from airflow_cdc.events.value import WRONG, Shape, Wire
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import WIDE, is_shortest, scaled
+from airflow_cdc.events.wire.drafts import Draft
 from airflow_cdc.events.wire.ids import Framing
 
 Json: TypeAlias = Any
@@ -73,6 +74,13 @@ class Avro:
         except Unreadable:
             return None
 
+    def draft(self, data: bytes, headers: Headers, schemas: Schemas) -> Draft:
+        """See Wiring."""
+        from airflow_cdc.events.wire.avro_draft import AvroDraft  # needs fastavro, which is an extra
+
+        schema_id, begin = self.framing.split(data, headers)
+        return AvroDraft.of(data, begin, schema_id, schemas.get(schema_id), legal_name if self.renamed else str)
+
     def reader(self, shape: Shape, schemas: Schemas) -> Read:
         """See Wiring."""
         known: dict[SchemaId, tuple[Json, _Take, set[str]]] = {}
@@ -123,19 +131,19 @@ def _compiled(text: str, shape: Shape, names: Callable[[str], str]) -> tuple[Jso
     named: dict[str, Json] = {}
     try:
         raw = json.loads(text)
-        schema = fastavro.parse_schema(_without_logical(raw), named_schemas=named)
+        schema = fastavro.parse_schema(without_logical(raw), named_schemas=named)
         reading = _Reading(named, names)
         return schema, reading.take(schema, shape), reading.unknown
     except (*_MALFORMED, fastavro.schema.SchemaParseException) as error:
         raise Unreadable(f"its schema is no Avro schema: {type(error).__name__}") from None
 
 
-def _without_logical(schema: Json) -> Json:
+def without_logical(schema: Json) -> Json:
     """Case: a Connect Date is {"type": "int", "logicalType": "date"}, which fastavro would make a Python date."""
     if isinstance(schema, list):
-        return [_without_logical(one) for one in schema]
+        return [without_logical(one) for one in schema]
     if isinstance(schema, dict):
-        return {key: _without_logical(one) for key, one in schema.items() if key != "logicalType"}
+        return {key: without_logical(one) for key, one in schema.items() if key != "logicalType"}
     return schema
 
 

@@ -19,3 +19,14 @@ def is_shortest(raw: bytes) -> bool:
 def scaled(raw: bytes, scale: int) -> Decimal:
     """The number with so many decimals."""
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, WIDE)
+
+
+def unscaled(number: Decimal, scale: int) -> bytes:
+    """The inverse of `scaled`, as short as Java writes it. Raises ValueError for a number with more decimals."""
+    whole = number.scaleb(scale, WIDE)
+    value = int(whole)
+    if value != whole:
+        raise ValueError(f"{number} has more than {scale} decimals")
+    # one more bit than the number has: its sign
+    size = (value if value >= 0 else ~value).bit_length() // 8 + 1
+    return value.to_bytes(size, "big", signed=True)

@@ -16,12 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow_cdc.events.record import Headers, SchemaId, Unreadable
 from airflow_cdc.events.value import WRONG, Shape, Wire
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import is_shortest, scaled
+
+if TYPE_CHECKING:
+    from airflow_cdc.events.wire.drafts import Draft
 
 try:
     import msgspec
@@ -47,6 +50,12 @@ class Json:
     def schema_of(self, data: bytes, headers: Headers) -> SchemaId | None:  # noqa: ARG002 - JSON needs no schema
         """See Wiring."""
         return None
+
+    def draft(self, data: bytes, headers: Headers, schemas: Schemas) -> Draft:  # noqa: ARG002 - JSON needs no schema
+        """See Wiring."""
+        from airflow_cdc.events.wire.json_draft import JsonDraft  # needs msgspec, which executors may not have
+
+        return JsonDraft(data, self.wrapped)
 
     def reader(self, shape: Shape, schemas: Schemas) -> Read:  # noqa: ARG002 - JSON needs no schema
         """See Wiring."""

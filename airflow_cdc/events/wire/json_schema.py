@@ -8,6 +8,7 @@ from typing import Any
 from airflow_cdc.events.record import Headers, SchemaId
 from airflow_cdc.events.value import Shape
 from airflow_cdc.events.wire import Read, Schemas
+from airflow_cdc.events.wire.drafts import Draft, not_written
 from airflow_cdc.events.wire.ids import Framing
 from airflow_cdc.events.wire.json import Json
 
@@ -26,6 +27,10 @@ class JsonSchema:
     def schema_of(self, data: bytes, headers: Headers) -> SchemaId | None:  # noqa: ARG002 - JSON needs no schema
         """See Wiring."""
         return None
+
+    def draft(self, data: bytes, headers: Headers, schemas: Schemas) -> Draft:  # noqa: ARG002 - as Wiring asks
+        """See Wiring."""
+        raise not_written("JSON Schema")
 
     def reader(self, shape: Shape, schemas: Schemas) -> Read:
         """See Wiring."""

@@ -9,10 +9,11 @@ from typing import Any, Final
 from airflow_cdc.connectors.canal.events.message import Changes, Message
 from airflow_cdc.connectors.canal.packets import is_packet, messages
 from airflow_cdc.core.table import Table
-from airflow_cdc.events.frame import Open, said
+from airflow_cdc.events.frame import Open, Seal, Standing, said
 from airflow_cdc.events.record import Opened, Record, SchemaId, Unreadable, Want
 from airflow_cdc.events.value import WRONG, Shape, Values, Wire
 from airflow_cdc.events.wire import Read, Schemas
+from airflow_cdc.events.wire.drafts import not_written
 from airflow_cdc.events.wire.json import NOT_JSON, Json
 
 _STRING: Final = Shape(Wire.STRING)
@@ -48,6 +49,10 @@ class Flat:
         """See Frame."""
         return ()
 
+    def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:  # noqa: ARG002
+        """See Frame."""
+        raise not_written("Canal's form")
+
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:  # noqa: ARG002 - as Frame asks
         """See Frame."""
         return _Opener(Changes(table, want, self.others), Json(wrapped=False).reader(_SHAPE, {})).flat
@@ -66,6 +71,10 @@ class Packets:
     def schemas_of(self, record: Record) -> Sequence[SchemaId]:  # noqa: ARG002 - as Frame asks
         """See Frame."""
         return ()
+
+    def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:  # noqa: ARG002
+        """See Frame."""
+        raise not_written("Canal's form")
 
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:  # noqa: ARG002 - as Frame asks
         """See Frame."""

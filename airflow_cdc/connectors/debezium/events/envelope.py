@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_cdc.connectors.debezium.events.keys import KeyReader
+from airflow_cdc.connectors.debezium.events.sealing import EnvelopeSealer, KeySealer, Pattern
 from airflow_cdc.connectors.debezium.events.source import BLOCKS, SourceBlock, time_of
 from airflow_cdc.connectors.debezium.routing import KeyMark
 from airflow_cdc.core.table import Table
-from airflow_cdc.events.frame import Open, said
+from airflow_cdc.events.frame import Open, Seal, Standing, said
 from airflow_cdc.events.record import (
     CREATE,
     DELETE,
@@ -33,6 +34,7 @@ from airflow_cdc.events.record import (
 )
 from airflow_cdc.events.value import WRONG, Shape, Values, Wire, row_shape
 from airflow_cdc.events.wire import Read, Schemas, Wiring
+from airflow_cdc.events.wire.drafts import not_written
 
 _OPS: Final = frozenset({CREATE, UPDATE, DELETE, READ, TRUNCATE})
 _BEGINS: Final = frozenset({"first", "first_in_data_collection"})
@@ -73,6 +75,13 @@ class Envelope:
         read = self.value.reader(layout.shape, schemas)
         route = None if self.mark is None else _router(self.value, block, schemas)
         return _Opener(table, block, layout, keys, read, route, self.value.headers)
+
+    def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:
+        """See Frame."""
+        if self.mark is not None:
+            raise not_written("topics that several tables share")
+        pattern = Pattern(table, values, template, schemas, place)
+        return EnvelopeSealer.of(KeySealer.of(self.key, pattern), self.value, BLOCKS[self.source], pattern)
 
 
 def schemas_of(record: Record, key: Wiring, value: Wiring) -> Sequence[SchemaId]:

@@ -18,7 +18,7 @@ from airflow_cdc.connectors.debezium.flattening import DELETED, Deletes, Flatten
 from airflow_cdc.connectors.debezium.routing import KeyMark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import number_in
-from airflow_cdc.events.frame import Open, said
+from airflow_cdc.events.frame import Open, Seal, Standing, said
 from airflow_cdc.events.record import (
     CREATE,
     DELETE,
@@ -39,6 +39,7 @@ from airflow_cdc.events.record import (
 )
 from airflow_cdc.events.value import WRONG, Shape, Values, Wire, row_shape
 from airflow_cdc.events.wire import Read, Schemas, Wiring
+from airflow_cdc.events.wire.drafts import not_written
 from airflow_cdc.events.wire.json import Json
 
 _OPS: Final = frozenset({CREATE, UPDATE, DELETE, READ})
@@ -84,6 +85,10 @@ class Flattened:
     def schemas_of(self, record: Record) -> Sequence[SchemaId]:
         """See Frame."""
         return schemas_of(record, self.key, self.value)
+
+    def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:  # noqa: ARG002
+        """See Frame."""
+        raise not_written("flattened events")
 
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:
         """See Frame. Raises SchemaError also for a table without a key, and for a column with the name of an added field."""

@@ -10,6 +10,7 @@ import base64
 import binascii
 import math
 import re
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -40,6 +41,7 @@ _LOCAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z?", re.ASCII
 _DATE = re.compile(r"\d{4}-\d\d-\d\dZ?", re.ASCII)
 _GARBLED = re.compile('"[0-9]{2,3}:0-[0-9]{1,2}:')
 _ESCAPED = re.compile(r"\\([^%_])")
+_POINT = struct.Struct("<bIdd")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 _INT, _STRING, _BYTES = Shape(Wire.INT), Shape(Wire.STRING), Shape(Wire.BYTES)
@@ -121,9 +123,9 @@ class MySqlValues:
 def _integer(column: Column, modes: DecodeModes) -> Value:
     words = words_of(column)
     if words.data_type == "bigint" and words.unsigned:
-        return Value(_INT, _unsigned) if modes.bigint_unsigned == "long" else _precise(20, 0, modes)
+        return Value(_INT, _unsigned, _signed) if modes.bigint_unsigned == "long" else _precise(20, 0, modes)
     bits = 64 if words.data_type == "bigint" or (words.data_type == "int" and words.unsigned) else 32
-    return Value(_INT, partial(within, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1))
+    return _same(_INT, partial(within, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1))
 
 
 def _unsigned(number: int) -> Decimal:
@@ -132,20 +134,30 @@ def _unsigned(number: int) -> Decimal:
     return Decimal(number if number >= 0 else number + 2**64)
 
 
+def _signed(number: Decimal) -> int:
+    whole = within(int(number), 0, 2**64 - 1)
+    return whole if whole < 2**63 else whole - 2**64
+
+
+def _same(shape: Shape, check: Callable[[Any], Any], **more: Any) -> Value:
+    """A value that is carried as it is."""
+    return Value(shape, check, check, **more)
+
+
 def _decimal(column: Column, modes: DecodeModes) -> Value:
     precision, scale = words_of(column).digits
     if modes.decimal == "double":
         raise _refuse(column, "decimal", "double", "string")
     if modes.decimal == "precise":
         return _precise(precision, scale, modes)
-    return Value(_STRING, partial(_written, precision=precision, scale=scale))
+    return Value(_STRING, partial(_written, precision=precision, scale=scale), partial(_plain, scale=scale))
 
 
 def _precise(precision: int, scale: int, modes: DecodeModes) -> Value:
     if modes.decimal_format == "numeric":
         what = "value.converter.decimal.format=NUMERIC writes decimals as JSON numbers, which readers round"
         raise SchemaError(what, todo="Set value.converter.decimal.format=BASE64, or decimal.handling.mode=string.")
-    return Value(Shape(Wire.DECIMAL, scale=scale), partial(_fitting, precision=precision, scale=scale))
+    return Value(Shape(Wire.DECIMAL, scale=scale), partial(_fitting, precision=precision, scale=scale), Decimal)
 
 
 def _fitting(number: Decimal, precision: int, scale: int) -> Any:
@@ -165,12 +177,18 @@ def _written(text: str, precision: int, scale: int) -> Any:
     return _fitting(Decimal(text), precision, scale)
 
 
-def _float(_: Column, __: DecodeModes) -> Value:
-    return Value(Shape(Wire.FLOAT32), _finite)  # the sink holds the float's own value, not its decimal text
+def _plain(number: Any, scale: int) -> str:
+    return f"{Decimal(number):.{scale}f}"
+
+
+def _float(column: Column, __: DecodeModes) -> Value:
+    # the sink holds the float's own value, not its decimal text; with its digits declared, it is sent as a double
+    wide = Shape(Wire.FLOAT64) if words_of(column).scale is not None else None
+    return _same(Shape(Wire.FLOAT32), _finite, wide=wide)
 
 
 def _double(_: Column, __: DecodeModes) -> Value:
-    return Value(Shape(Wire.FLOAT64), _finite)
+    return _same(Shape(Wire.FLOAT64), _finite)
 
 
 def _finite(number: float) -> float:
@@ -183,7 +201,9 @@ def _finite(number: float) -> float:
 def _bit(column: Column, _: DecodeModes) -> Value:
     """binary.handling.mode is not about bits."""
     size = words_of(column).precision or 1
-    return Value(Shape(Wire.BOOLEAN), int) if size == 1 else Value(_BYTES, partial(_bits, size=size))
+    if size == 1:
+        return Value(Shape(Wire.BOOLEAN), int, bool)
+    return Value(_BYTES, partial(_bits, size=size), partial(_of_bits, size=size))
 
 
 def _bits(raw: bytes, size: int) -> Any:
@@ -194,13 +214,17 @@ def _bits(raw: bytes, size: int) -> Any:
     return Decimal(number) if size == 64 else number
 
 
+def _of_bits(number: Any, size: int) -> bytes:
+    return int(number).to_bytes((size + 7) // 8, "little")
+
+
 # --- dates and times -----------------------------------------------------------------------------------------------------
 
 
 def _date(_: Column, modes: DecodeModes) -> Value:
     if modes.time == "isostring":
         return Value(_STRING, _iso_date)
-    return Value(_INT, partial(within, low=FIRST_DAY, high=LAST_DAY))
+    return _same(_INT, partial(within, low=FIRST_DAY, high=LAST_DAY))
 
 
 def _iso_date(text: str) -> int:
@@ -218,11 +242,18 @@ def _datetime(column: Column, modes: DecodeModes) -> Value:
     if modes.time == "connect" and fsp > 3:
         raise _refuse(column, "time", modes.time, "adaptive_time_microseconds")
     millis = modes.time == "connect" or (modes.time.startswith("adaptive") and fsp <= 3)
-    return Value(_INT, partial(_micros, each=1000 if millis else 1))
+    return Value(_INT, partial(_micros, each=1000 if millis else 1), partial(_each, each=1000 if millis else 1))
 
 
 def _micros(number: int, each: int) -> int:
     return within(number, FIRST_MICROS // each, LAST_MICROS // each) * each
+
+
+def _each(micros: int, each: int) -> int:
+    number, rest = divmod(micros, each)
+    if rest:
+        raise NoValueError
+    return number
 
 
 def _iso_datetime(text: str) -> int:
@@ -237,13 +268,20 @@ def _iso_datetime(text: str) -> int:
 
 def _timestamp(column: Column, _: DecodeModes) -> Value:
     """Always ISO-8601 with Z."""
-    return Value(_STRING, _or_zero_date if column.nullable else _instant)
+    fsp = words_of(column).fsp or 0
+    return Value(_STRING, _or_zero_date if column.nullable else _instant, partial(_iso_instant, fsp=fsp))
 
 
 def _instant(text: str) -> int:
     if _INSTANT.fullmatch(text) is None:
         raise NoValueError
     return (datetime.fromisoformat(text) - _EPOCH) // _MICRO
+
+
+def _iso_instant(micros: int, fsp: int) -> str:
+    """With the column's decimals."""
+    moment = (_EPOCH + _MICRO * micros).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    return f"{moment[: 20 + fsp] if fsp else moment[:19]}Z"
 
 
 def _or_zero_date(text: str) -> int | None:
@@ -256,10 +294,10 @@ def _time(column: Column, modes: DecodeModes) -> Value:
     if modes.time in {"isostring", "connect"}:
         raise _refuse(column, "time", modes.time, "adaptive_time_microseconds")
     if modes.time == "nanoseconds":
-        return Value(_INT, _of_nanos)
+        return Value(_INT, _of_nanos, lambda micros: micros * 1000)
     if modes.time == "adaptive" and fsp <= 3:
-        return Value(_INT, partial(_micros_of, most=9_000_000_000_000, each=1000))
-    return Value(_INT, partial(_micros_of, most=2**63, each=1))
+        return Value(_INT, partial(_micros_of, most=9_000_000_000_000, each=1000), partial(_each, each=1000))
+    return _same(_INT, partial(_micros_of, most=2**63, each=1))
 
 
 def _micros_of(number: int, most: int, each: int) -> int:
@@ -274,7 +312,7 @@ def _of_nanos(number: int) -> int:
 
 
 def _year(_: Column, __: DecodeModes) -> Value:
-    return Value(_INT, _of_year)
+    return Value(_INT, _of_year, lambda year: year or 1900)
 
 
 def _of_year(number: int) -> int:
@@ -288,11 +326,8 @@ def _of_year(number: int) -> int:
 def _text(column: Column, _: DecodeModes) -> Value:
     """None for text that may represent other characters on the server (mysql_charsets.py)."""
     signs = signs_of(column)
-    return (
-        Value(_STRING, partial(_undoubted, signs=re.compile(f"[{signs}]")), doubt=doubt(column))
-        if signs
-        else Value(_STRING, as_is, doubt=doubt(column))
-    )
+    read = partial(_undoubted, signs=re.compile(f"[{signs}]")) if signs else as_is
+    return _same(_STRING, read, doubt=doubt(column))
 
 
 def _undoubted(text: str, signs: re.Pattern[str]) -> str:
@@ -303,7 +338,11 @@ def _undoubted(text: str, signs: re.Pattern[str]) -> str:
 
 def _label(column: Column, _: DecodeModes) -> Value:
     r"""A label as it stood between the quotes of the DDL, with commas escaped: `b\\c` and `x\,y` for b\c and x,y."""
-    return Value(_STRING, _unescaped if any(_ESCAPABLE & {*label} for label in words_of(column).labels) else as_is)
+    if any(_ESCAPABLE & {*label} for label in words_of(column).labels):
+        return Value(
+            _STRING, _unescaped
+        )  # not written: the connector's own snapshot writes such labels otherwise than its log
+    return _same(_STRING, as_is)
 
 
 def _unescaped(text: str) -> str:
@@ -317,7 +356,7 @@ def _without_escapes(text: str) -> str:
 
 
 def _json(_: Column, __: DecodeModes) -> Value:
-    return Value(_STRING, _document, doubt=_JSON_DOUBT)
+    return _same(_STRING, _document, doubt=_JSON_DOUBT)
 
 
 def _document(text: str) -> str:
@@ -331,8 +370,9 @@ def _bytes(column: Column, modes: DecodeModes) -> Value:
     words = words_of(column)
     fixed = words.byte_length or words.char_length or 1 if words.data_type == "binary" else 0
     if modes.binary == "bytes":
-        return Value(_BYTES, partial(_padded, size=fixed) if fixed else as_is)
-    return Value(_STRING, partial(_decoded, read=_FORMS[modes.binary], size=fixed))
+        return _same(_BYTES, partial(_padded, size=fixed) if fixed else as_is)
+    read, write = _FORMS[modes.binary]
+    return Value(_STRING, partial(_decoded, read=read, size=fixed), lambda raw: write(raw).decode())
 
 
 def _decoded(text: str, read: Callable[[str], bytes], size: int) -> bytes:
@@ -351,10 +391,10 @@ def _url_safe(text: str) -> bytes:
     return base64.b64decode(text, altchars=b"-_", validate=True)
 
 
-_FORMS: Final[Mapping[str, Callable[[str], bytes]]] = {
-    "base64": _base64,
-    "base64-url-safe": _url_safe,
-    "hex": binascii.unhexlify,
+_FORMS: Final[Mapping[str, tuple[Callable[[str], bytes], Callable[[bytes], bytes]]]] = {
+    "base64": (_base64, base64.b64encode),
+    "base64-url-safe": (_url_safe, base64.urlsafe_b64encode),
+    "hex": (binascii.unhexlify, binascii.hexlify),
 }
 
 
@@ -364,9 +404,14 @@ def _padded(raw: bytes, size: int) -> bytes:
     return raw.ljust(size, b"\0")
 
 
-def _spatial(_: Column, __: DecodeModes) -> Value:
+def _spatial(column: Column, __: DecodeModes) -> Value:
     """A POINT has x and y, too, which its WKB holds."""
-    return Value(Shape(Wire.STRUCT, (("srid", _INT), ("wkb", _BYTES))), _geometry)
+    written = (("wkb", _BYTES), ("srid", _INT))
+    shape = Shape(Wire.STRUCT, (("srid", _INT), ("wkb", _BYTES)))
+    if words_of(column).data_type != "point":
+        return Value(shape, _geometry, _of_geometry, wide=Shape(Wire.STRUCT, written))
+    ordinates = (("x", Shape(Wire.FLOAT64)), ("y", Shape(Wire.FLOAT64)))
+    return Value(shape, _geometry, _of_point, wide=Shape(Wire.STRUCT, (*ordinates, *written)))
 
 
 def _geometry(parts: tuple[Any, Any]) -> dict[str, object]:
@@ -375,6 +420,18 @@ def _geometry(parts: tuple[Any, Any]) -> dict[str, object]:
     if type(wkb) is not bytes or type(number) is not int:
         raise NoValueError
     return {"srid": within(number, -(2**31), 2**31 - 1), "wkb": wkb}
+
+
+def _of_geometry(shape: Mapping[str, Any]) -> dict[str, object]:
+    return {"wkb": shape["wkb"], "srid": shape["srid"] or None}
+
+
+def _of_point(shape: Mapping[str, Any]) -> dict[str, object]:
+    """WKB of a point: its byte order, its kind, two doubles."""
+    if len(shape["wkb"]) != _POINT.size or shape["wkb"][:1] != b"\1":
+        raise NoValueError
+    _, _, x, y = _POINT.unpack(shape["wkb"])
+    return {"x": x, "y": y, **_of_geometry(shape)}
 
 
 # --- the table -----------------------------------------------------------------------------------------------------------

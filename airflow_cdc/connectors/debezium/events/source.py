@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ class SourceBlock:
         schema: the part that names the table's schema; `table` names the table, and every block has `ts_ms` and `snapshot`.
         parts: the parts that make a place, by name; a dotted one is of the event itself: `transaction.total_order`.
         place: their values, `None` for one that is not there, and the block's ts_ms → the change's place.
+        elsewhere: what the parts are that a row of a snapshot has no place for.
         whole_before: whether before images are complete. A table of PostgreSQL may send only the key of it, the rest as NULL.
     """
 
@@ -35,6 +36,7 @@ class SourceBlock:
     parts: tuple[tuple[str, Shape], ...]
     place: Callable[[Sequence[Any], int | None], LogPlace | None]
     whole_before: bool = True
+    elsewhere: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _within(number: Any, bits: int = 64) -> bool:
@@ -118,9 +120,10 @@ def _committed_before(sequence: Any) -> int | None:
 
 
 _BINLOG: Final = (("gtid", _STRING), ("server_id", _INT), ("file", _STRING), ("pos", _INT), ("row", _INT))
+_NOT_IN_BINLOG: Final = {"server_id": 0, "gtid": None, "row": 0, "thread": None, "query": None, "sequence": None}
 BLOCKS: Final[Mapping[str, SourceBlock]] = {
-    "mysql": SourceBlock("db", _BINLOG, _mysql),
-    "mariadb": SourceBlock("db", _BINLOG, _mariadb),
+    "mysql": SourceBlock("db", _BINLOG, _mysql, elsewhere=_NOT_IN_BINLOG),
+    "mariadb": SourceBlock("db", _BINLOG, _mariadb, elsewhere=_NOT_IN_BINLOG),
     "postgres": SourceBlock(
         "schema",
         (("txId", _INT), ("lsn", _INT), ("sequence", _STRING), ("transaction.total_order", _INT)),
