@@ -1,4 +1,23 @@
-"""Decoding with Spark: the one decoder (airflow_cdc/events/decoder.py), run by each task over Arrow batches of records."""
+"""The neutral record, one decoded event of one table, and the one decoder (airflow_cdc/events/decoder.py) as Spark's tasks run it.
+
+`decode` turns each change in a raw record (RAW_SCHEMA) into a row:
+    cdc: struct of
+        topic, partition, offset: where the record is; several rows where it holds several changes, which IN_RECORD orders.
+        op: c, u, d, r (a row of the connector's own snapshot), t (truncate) or tombstone.
+        origin: the server whose numbering orders the change; NULL where the record has no place in the log.
+        place: struct(n, pos, row): the change's place within its origin.
+        log: struct(name, n): the series of log files, and the number of the file, in which `pos` is an offset; `name`
+            is the origin itself where only the place in its files orders changes.
+        transaction: the source's id of the transaction, the same on all servers; NULL where it has none.
+        ts_ms: when the change was committed.
+        snapshot: 'first' for the first record of one of the connector's own snapshots, 'later' for the rest, else NULL.
+        defaulted: whether it was written in a way that replaces NULL with a column's default.
+        other_table: "schema.table" of a change that belongs to another table; the other fields then mean nothing.
+        bad: why the record cannot be applied, else NULL.
+        unknown: names of columns that the definition does not have, else NULL.
+    key: struct of the key's columns in sink types; a table without a key has no such column.
+    before, after: structs of all mirrored columns in sink types; NULL where the event has none, or not all of it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +27,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
+from pyspark.sql import functions as fn
 
 from airflow_cdc.events.decoder import FACTS, KEY, Plan, decoder
 from airflow_cdc.events.record import RawRecord, SchemaId, Side, Want
-from airflow_cdc.spark_apps.apply.record import SIDES
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame
 
     from airflow_cdc.core.ports import TopicRecord
@@ -23,6 +43,16 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.apply.plain import PlainChange
     from airflow_cdc.events.record import Record
 
+RAW_SCHEMA: Final = "topic string, partition int, offset bigint, key binary, value binary"
+RAW_ARROW: Final = pa.schema(
+    {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "key": pa.binary(), "value": pa.binary()}
+)
+SIDES: Final = ("before", "after")
+# the order of the changes of one record
+IN_RECORD: Final = ("cdc.log.n", "cdc.place.pos", "cdc.place.row")
+# More records or bytes than this are worth Spark's plans: in memory a record costs some 30 µs, and a plan a second.
+FEW: Final = 20_000
+MOST_BYTES: Final = 16 << 20
 # ids of schemas → their texts; those that the registry does not know are absent: SchemaRegistry.texts
 Texts: TypeAlias = Callable[[Iterable[SchemaId]], Mapping[SchemaId, str]]
 
@@ -34,7 +64,7 @@ _SQL_TYPES: Final = {
     pa.list_(pa.string()): "array<string>",
 }
 _FACTS: Final = ", ".join(f"`{name}` {_SQL_TYPES[kind]}" for name, kind in FACTS.items())
-# cdc of the neutral record (apply/record.py) by the names of the facts
+# cdc of the neutral record by the names of the facts
 _CDC: Final = (
     "named_struct('topic', {topic}, 'partition', `partition`, 'offset', `offset`, 'op', op, 'origin', origin,"
     " 'place', named_struct('n', n, 'pos', pos, 'row', `row`), 'log', named_struct('name', log, 'n', log_n),"
@@ -47,13 +77,18 @@ _OBJECTS: Final = 100_000
 _RECORD: Final = ("partition", "offset", "key", "value")
 
 
+def meta(name: str) -> Expression:
+    """A field of the record's `cdc` struct."""
+    return fn.col(f"cdc.`{name}`")
+
+
 def want_of(sides: Sequence[str]) -> Want:
     """The images in `sides`."""
     return Want(*(Side.ROW if side in sides else Side.NONE for side in SIDES))
 
 
 def decode(raw: DataFrame, topic: str, plan: Plan, sides: Sequence[str], texts: Texts | None = None) -> DataFrame:
-    """Records (record.RAW_SCHEMA, any topics) → those of the plan's table in the form of record.py, in no particular order.
+    """Records (RAW_SCHEMA, any topics) → those of the plan's table as neutral records, in no particular order.
 
     `texts`: asks the registry, where records are written with schemas of one. Raises TransportError if it does not answer.
     """

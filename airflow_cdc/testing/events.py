@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
 import pytest
 
 from airflow_cdc.core.table import Table
-from airflow_cdc.spark_apps.apply.changes import is_covered
-from airflow_cdc.spark_apps.apply.record import (
+from airflow_cdc.events.record import (
     CREATE,
     DELETE,
-    RAW_SCHEMA,
     READ,
-    SIDES,
     SNAPSHOT_BEGINS,
     SNAPSHOT_GOES_ON,
     TOMBSTONE,
     TRUNCATE,
     UPDATE,
 )
+from airflow_cdc.spark_apps.apply.changes import is_covered
+from airflow_cdc.spark_apps.events import RAW_SCHEMA, SIDES
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:

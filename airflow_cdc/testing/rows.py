@@ -26,7 +26,7 @@ from airflow_cdc.decisions.compare.leaves import (
     row_leaf,
 )
 from airflow_cdc.decisions.compare.part import WHOLE, leaves_part
-from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.driver.throttle import Gate, throttled

@@ -11,8 +11,7 @@ from airflow_cdc.connectors.canal.events.frames import Flat, Packets
 from airflow_cdc.connectors.canal.packets import check_installed
 from airflow_cdc.connectors.canal.statements import read_statements
 from airflow_cdc.events.decoder import Plan
-from airflow_cdc.spark_apps.apply.record import SIDES
-from airflow_cdc.spark_apps.events import InMemory, decode, want_of
+from airflow_cdc.spark_apps.events import SIDES, InMemory, decode, want_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -23,7 +23,7 @@ from airflow_cdc.sinks.hudi.client import copy_table
 from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE
 from airflow_cdc.spark_apps.adapters import hudi_shared, hudi_table
 from airflow_cdc.spark_apps.adapters.hudi_table import ADD, DELETED, HUDIS, KEEP_ALL, KEY, REPLACE, UPSERT, HudiTable
-from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.types import sink_type
 

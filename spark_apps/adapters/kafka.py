@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from airflow_cdc.transports.kafka.wire import AWS_MSK_IAM, SCOPE, by_token, read_few
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from airflow_cdc.sinks.opensearch.versions import epoch_of, of_read
 from airflow_cdc.spark_apps.adapters.opensearch_documents import KEEP_ALIVE, DocumentReader, DocumentWriter, Origin
 from airflow_cdc.spark_apps.adapters.opensearch_fit import fitted
 from airflow_cdc.spark_apps.adapters.opensearch_values import restored, stored, stored_type
-from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.session import made
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.types import sink_type

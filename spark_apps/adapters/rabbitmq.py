@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from airflow_cdc.spark_apps.apply.record import RAW_ARROW, RAW_SCHEMA
+from airflow_cdc.spark_apps.events import RAW_ARROW, RAW_SCHEMA
 from airflow_cdc.transports.rabbitmq.stream import read
 
 if TYPE_CHECKING:

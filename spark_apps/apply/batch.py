@@ -25,6 +25,7 @@ from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.apply.applied import Applied, LastChange
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import Start, check_made_anew, check_same_topic, is_behind
+from airflow_cdc.events.record import READ
 from airflow_cdc.flows.carried import MOST_KEYS
 from airflow_cdc.spark_apps.apply import changes, counts, schema_values, tombstones
 from airflow_cdc.spark_apps.apply.context import (
@@ -38,9 +39,9 @@ from airflow_cdc.spark_apps.apply.context import (
     start_from,
 )
 from airflow_cdc.spark_apps.apply.few import apply_few
-from airflow_cdc.spark_apps.apply.record import READ, SIDES, meta
-from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.events import SIDES, meta
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from airflow_cdc.decisions.apply.applied import Highest
-from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, IN_RECORD, READ, TOMBSTONE, TRUNCATE, UPDATE, meta
+from airflow_cdc.events.record import CREATE, DELETE, READ, TOMBSTONE, TRUNCATE, UPDATE
+from airflow_cdc.spark_apps.events import IN_RECORD, meta
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,17 +18,9 @@ from airflow_cdc.core.errors import (
     UnreportedChangeError,
 )
 from airflow_cdc.decisions.apply.applied import Highest, LastChange
+from airflow_cdc.events.record import CREATE, DELETE, READ, SNAPSHOT_BEGINS, TOMBSTONE, TRUNCATE, UPDATE
 from airflow_cdc.spark_apps.apply.changes import Seen, is_contradictory, is_covered
-from airflow_cdc.spark_apps.apply.record import (
-    CREATE,
-    DELETE,
-    READ,
-    SNAPSHOT_BEGINS,
-    TOMBSTONE,
-    TRUNCATE,
-    UPDATE,
-    meta,
-)
+from airflow_cdc.spark_apps.events import meta
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row

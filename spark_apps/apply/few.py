@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,12 +21,13 @@ from airflow_cdc.decisions.apply.applied import Applied
 from airflow_cdc.decisions.apply.net import net_images
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import is_behind
+from airflow_cdc.events.record import CREATE, DELETE, TOMBSTONE, UPDATE
 from airflow_cdc.spark_apps.apply.changes import CLOCK_SLACK_MS, Seen
 from airflow_cdc.spark_apps.apply.context import Result, applied_after, check_counted, judged, result_of
 from airflow_cdc.spark_apps.apply.counts import Counts
-from airflow_cdc.spark_apps.apply.record import CREATE, DELETE, TOMBSTONE, UPDATE
 from airflow_cdc.spark_apps.apply.tombstones import before_batch, has_tombstone
-from airflow_cdc.spark_apps.compare.few import key_texts
+from airflow_cdc.spark_apps.canonical.arrow import key_texts
+from airflow_cdc.spark_apps.events import FEW, MOST_BYTES
 from airflow_cdc.spark_apps.ports import DecodesFew, ReadFew
 from airflow_cdc.spark_apps.ports_few import SmallCommit
 from airflow_cdc.spark_apps.types import arrow_rows
@@ -43,9 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("airflow_cdc.apply")
 
-# More records or bytes than this are worth Spark's plans: in memory a record costs some 30 µs, and a plan a second.
-FEW: Final = 20_000
-MOST_BYTES: Final = 16 << 20
 # (partition, op, its place in the log, whether a converter may have replaced NULLs) of a record
 Change = tuple[int, str, "LastChange | None", bool]
 

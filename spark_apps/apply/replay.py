@@ -16,10 +16,10 @@ from pyspark.sql import functions as fn
 
 from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.spark_apps.apply.dead_letters import as_records
-from airflow_cdc.spark_apps.apply.record import meta
-from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.events import meta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

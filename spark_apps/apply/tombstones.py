@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
+from airflow_cdc.events.record import DELETE, TOMBSTONE
 from airflow_cdc.spark_apps.apply.changes import is_covered
-from airflow_cdc.spark_apps.apply.record import DELETE, IN_RECORD, TOMBSTONE, meta
+from airflow_cdc.spark_apps.events import IN_RECORD, meta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

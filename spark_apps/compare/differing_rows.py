@@ -13,7 +13,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.row_diff import SHOWN, RowPair, rows_file
 from airflow_cdc.flows.checks import store_json
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling

@@ -13,7 +13,7 @@ from airflow_cdc.core.types import Instant
 from airflow_cdc.decisions.compare.leaves import LANE, IntegerLeaves, KeyHash
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.row_sql import RowSql, both, where
-from airflow_cdc.spark_apps.compare.encoding import key_text, lanes, row_hash
+from airflow_cdc.spark_apps.canonical.spark import key_text, lanes, row_hash
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
 
 if TYPE_CHECKING:

@@ -6,13 +6,11 @@ engine's SQL shares code with.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
@@ -31,11 +29,12 @@ from airflow_cdc.core.types import (
     Time,
     Uuid,
 )
-from airflow_cdc.decisions.compare.canonical import SEPARATOR, hashed, in_key, outside_hash, text_of
+from airflow_cdc.decisions.compare.canonical import hashed, outside_hash
 from airflow_cdc.decisions.compare.leaves import IntegerLeaves, leaf_at, leaf_of, leaf_of_hashes
+from airflow_cdc.spark_apps.canonical.arrow import images, key_texts, row_hashes
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.table import Column, Table
+    from airflow_cdc.core.table import Table
     from airflow_cdc.core.types import LogicalType
     from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme
     from airflow_cdc.decisions.compare.verdict import Image
@@ -48,7 +47,6 @@ FEW_BYTES: Final = 8 << 20
 # Unless all tables of a driver have no more rows together: it then needs no session, which costs five seconds of a processor,
 # and a second more for each table's plans. In memory 100,000 rows of nine columns cost one.
 FEW_IN_ALL: Final = 250_000
-_AT_ONCE: Final = 20_000  # rows whose values are Python's at a time
 Answer = TypeVar("Answer")
 # All rows of a pinned version, if they are few
 FewRows = Callable[[], "pa.Table | None"]
@@ -127,7 +125,7 @@ def sink_images(table: Table, keys: Collection[str], read: FewRows) -> dict[str,
 
 
 def _under(table: Table, keys: Collection[str], rows: pa.Table) -> dict[str, list[Image]]:
-    texts = _hashes(table, rows) if table.keyless else key_texts(table, rows)
+    texts = row_hashes(table, rows) if table.keyless else key_texts(table, rows)
     wanted = [at for at, text in enumerate(texts) if text in keys]
     found: dict[str, list[Image]] = defaultdict(list)
     for at, image in zip(wanted, images(table, rows.take(pa.array(wanted, pa.int64()))), strict=True):
@@ -153,21 +151,6 @@ def _outside(table: Table, rows: pa.Table) -> set[tuple[str, ...]]:
     return {(key, str(count), *others) for (key, *others), count in copies.items()}
 
 
-def key_texts(table: Table, rows: pa.Table) -> list[str]:
-    """The key of each row, as the comparison writes it."""
-    return [text.decode() for text in _texts(rows, table.key_columns, in_key)]
-
-
-def images(table: Table, rows: pa.Table) -> list[Image]:
-    """The hash of each row, and its columns outside the hash."""
-    return list(zip(_hashes(table, rows), *(rows[name].to_pylist() for name in outside_hash(table)), strict=True))
-
-
-def _hashes(table: Table, rows: pa.Table) -> list[str]:
-    parts = (rows.slice(at, _AT_ONCE) for at in range(0, rows.num_rows, _AT_ONCE))
-    return [hashlib.sha256(text).hexdigest() for part in parts for text in _texts(part, hashed(table))]
-
-
 def _in_memory(table: Table, read: FewRows, use: Callable[[pa.Table], Answer], what: str) -> Answer | None:
     """What `use` makes of the rows; None if they are many, or if one of them is left to Spark, which the log says."""
     if not all(isinstance(column.value_type, _EXACT) for column in (*hashed(table), *table.key_columns)):
@@ -182,7 +165,7 @@ def _in_memory(table: Table, read: FewRows, use: Callable[[pa.Table], Answer], w
 
 def _digests(table: Table, scheme: LeafScheme, rows: pa.Table) -> dict[int, Leaf]:
     """Column by column: to look a column's type up for each of its values takes longer than to write them."""
-    hashes = _hashes(table, rows)
+    hashes = row_hashes(table, rows)
     leaves = defaultdict[int, list[str]](list)
     for leaf, h in zip(_leaf_numbers(table, scheme, rows, hashes), hashes, strict=True):
         leaves[leaf].append(h)
@@ -196,22 +179,3 @@ def _leaf_numbers(table: Table, scheme: LeafScheme, rows: pa.Table, hashes: Sequ
     if table.keyless:
         return (leaf_of(table, scheme, h) for h in hashes)
     return (leaf_of(table, scheme, text) for text in key_texts(table, rows))
-
-
-def _texts(
-    rows: pa.Table, columns: Sequence[Column], as_written: Callable[[LogicalType], LogicalType] = lambda kind: kind
-) -> Iterable[bytes]:
-    """The text of each row over these columns."""
-    texts = []
-    for column in columns:
-        write, values = text_of(as_written(column.value_type)), rows[column.name].to_pylist()
-        plain = map(_plain, values) if isinstance(column.value_type, Float | Geometry) else values
-        texts.append([write(value) for value in plain])
-    return map(SEPARATOR.join, zip(*texts, strict=True))
-
-
-def _plain(value: Any) -> object:
-    """A value as the reference takes it. Raises ValueError for NaN, of which there are many."""
-    if isinstance(value, float) and math.isnan(value):
-        raise ValueError("NaN")
-    return (value["srid"], value["wkb"]) if isinstance(value, Mapping) else value

@@ -18,13 +18,14 @@ from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.changelog import Event, Tail
 from airflow_cdc.decisions.compare.leaves import LeafScheme
 from airflow_cdc.decisions.compare.verdict import Image
-from airflow_cdc.spark_apps.apply.few import FEW, MOST_BYTES
-from airflow_cdc.spark_apps.apply.record import IN_RECORD, SIDES, TOMBSTONE
+from airflow_cdc.events.record import TOMBSTONE
+from airflow_cdc.spark_apps.canonical import arrow
+from airflow_cdc.spark_apps.canonical.spark import key_text, row_hash
 from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.compare.digest import ROWS
-from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
+from airflow_cdc.spark_apps.events import FEW, IN_RECORD, MOST_BYTES, SIDES
 from airflow_cdc.spark_apps.ports import Bounds, DecodesFew, EventDecoder, ReadFew, ReadRanges, SourceLog
 from airflow_cdc.spark_apps.types import arrow_rows
 
@@ -163,13 +164,13 @@ def plain_events(table: Table, decoded: Sequence[PlainChange]) -> list[Event]:
 
 
 def _keys(table: Table, keys: Sequence[tuple[Any, ...]]) -> Sequence[str | None]:
-    return [None] * len(keys) if table.keyless else few.key_texts(table, arrow_rows(table.key_columns, keys))
+    return [None] * len(keys) if table.keyless else arrow.key_texts(table, arrow_rows(table.key_columns, keys))
 
 
 def _images(table: Table, rows: Sequence[tuple[Any, ...] | None]) -> list[Image | None]:
     """The image of each row, None where there is none."""
     there = arrow_rows(table.mirrored, [row for row in rows if row is not None])
-    images = iter(few.images(table, there))
+    images = iter(arrow.images(table, there))
     return [None if row is None else next(images) for row in rows]
 
 

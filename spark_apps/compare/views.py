@@ -14,8 +14,8 @@ from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.leaves import Leaf, LeafScheme, read_leaves
 from airflow_cdc.decisions.compare.part import WHOLE, Part
 from airflow_cdc.decisions.compare.verdict import Rows
+from airflow_cdc.spark_apps.canonical.spark import key_text, row_hash
 from airflow_cdc.spark_apps.compare import digest, few
-from airflow_cdc.spark_apps.compare.encoding import key_text, row_hash
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.ports_few import HoldsFew
 

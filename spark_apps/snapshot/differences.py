@@ -18,7 +18,7 @@ from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.verdict import leaf_caveat
-from airflow_cdc.spark_apps.compare.encoding import key_text
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
 from airflow_cdc.spark_apps.compare.views import pinned

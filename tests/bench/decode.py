@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 import psutil
 
 from airflow_cdc.spark_apps.adapters.debezium import Events
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.session import EXACT, LOCAL
+from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from tests.bench.result import FOLDER, Ratio
 from tests.integration.apply_support import UUID, column, settings, table
 

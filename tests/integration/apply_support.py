@@ -26,8 +26,8 @@ from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import nonempty
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.driver.session import SessionOnDemand
+from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from airflow_cdc.spark_apps.ports import Bounds, Ranges
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.wire import Record

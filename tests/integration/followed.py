@@ -22,7 +22,7 @@ from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.sources.mysql.quoting import quote_table
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
-from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
+from airflow_cdc.spark_apps.canonical.spark import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.process import wait_until

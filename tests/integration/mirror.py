@@ -16,8 +16,8 @@ from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps.adapters import kafka
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.driver.progress import Progress
+from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from airflow_cdc.spark_apps.snapshot.read import read_table
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.kafka.wire import Record

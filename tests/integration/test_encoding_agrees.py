@@ -34,9 +34,9 @@ from airflow_cdc.sources.mysql.sql import boundary_sql, chunk_predicate, key_pre
 from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.spark_apps.adapters.mysql_few import read_few
 from airflow_cdc.spark_apps.adapters.mysql_values import from_read
+from airflow_cdc.spark_apps.canonical.spark import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.compare import digest as spark_sql
 from airflow_cdc.spark_apps.compare import few
-from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.types import sink_type
 from stack import fetch

@@ -26,7 +26,7 @@ from airflow_cdc.core.types import (
     Uuid,
 )
 from airflow_cdc.decisions.compare.canonical import in_key, row_text
-from airflow_cdc.spark_apps.compare.encoding import text
+from airflow_cdc.spark_apps.canonical.spark import text
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.sql import literal
 from airflow_cdc.spark_apps.types import spark_type
@@ -95,6 +95,6 @@ def test_a_value_is_written_as_the_reference_writes_it(session: SparkSession, ki
 
 def test_every_type_that_can_be_compared_is_here() -> None:
     from airflow_cdc.decisions.compare import canonical
-    from airflow_cdc.spark_apps.compare import encoding
+    from airflow_cdc.spark_apps.canonical import spark as encoding
 
     assert {type(kind) for kind in CASES} == set(canonical._WRITE) == {*encoding._TABLE, Array}

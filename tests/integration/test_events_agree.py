@@ -22,8 +22,8 @@ from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.kafka import read_topics
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.counts import read_change
+from airflow_cdc.spark_apps.canonical.spark import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.compare import tail
-from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.types import arrow_rows
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport

@@ -13,7 +13,7 @@ from airflow_cdc.sources.mysql.events import covered, place_of
 from airflow_cdc.sources.mysql.position import read_position
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.apply.changes import is_covered
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA, meta
+from airflow_cdc.spark_apps.events import RAW_SCHEMA, meta
 from tests.integration.apply_support import ITEMS, UUID, Topic, settings, watermark
 
 if TYPE_CHECKING:

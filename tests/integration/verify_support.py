@@ -14,11 +14,11 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compare_tables
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import pinned
+from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from tests.integration import apply_support
 from tests.integration.rig import Rig
 

@@ -15,7 +15,7 @@ class NotPlainError(ValueError):
 class PlainChange(NamedTuple):
     """A create, update, delete or tombstone of the table itself, with every value readable.
 
-    The fields are those of the neutral record (spark_apps/apply/record.py): `key` holds the key's values in the key's
+    The fields are those of the neutral record (spark_apps/events.py): `key` holds the key's values in the key's
     order, `after` those of the mirrored columns, in Arrow's terms (a moment is microseconds since 1970, a date is days).
     `change` is None for a tombstone, `after` for a tombstone and a delete. `before` is the row as it was, where that is
     asked for and the record has it.

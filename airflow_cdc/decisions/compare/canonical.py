@@ -25,7 +25,7 @@ A key's text is built from the key's columns in the same way, except that long v
 the row can be found by its key text.
 
 The functions here are the reference. Each engine does the same in its own SQL (sources/*/encoding.py,
-spark_apps/compare/encoding.py), because rows are hashed where they are stored. In MySQL this takes about a quarter more
+spark_apps/canonical/spark.py), because rows are hashed where they are stored. In MySQL this takes about a quarter more
 time than a plain concat_ws, which confuses such rows; a bitmap of the NULLs in front costs more, because a date would
 be examined twice.
 """

@@ -20,7 +20,7 @@ from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.spark_apps.adapters.canal import Events
 from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.apply.changes import net_changes
-from airflow_cdc.spark_apps.apply.record import RAW_SCHEMA
+from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from airflow_cdc.spark_apps.ports import EventDecoder, SourceLog
 from airflow_cdc.testing.events import EventBench, EventDecoderContract, Image, Record
 from tests.integration.apply_support import ITEMS, UUID

@@ -19,7 +19,7 @@ from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.spark_apps.adapters.canal import Events
-from airflow_cdc.spark_apps.compare.encoding import row_hash as spark_row_hash
+from airflow_cdc.spark_apps.canonical.spark import row_hash as spark_row_hash
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.canal import CanalSettings, make_canal

@@ -9,7 +9,7 @@ from airflow_cdc.decisions.compare import canonical
 from airflow_cdc.sources.mysql import encoding as mysql
 from airflow_cdc.sources.mysql.sql import key_predicate
 from airflow_cdc.sources.mysql.types import TYPES
-from airflow_cdc.spark_apps.compare import encoding as spark
+from airflow_cdc.spark_apps.canonical import spark
 from tests.unit.tables import column, table
 
 
