@@ -1,6 +1,6 @@
 """The application `backfill`: make the rows of one interval equal to the source's current rows.
 
-An interval is compared and repaired like a whole table (repair.py). So it may be done any number of times, at the same
+An interval is compared and repaired like a whole table (stages/repair.py). So it may be done any number of times, at the same
 time as other intervals and as the live apply: it reads the source's current rows, publishes with every change that the
 topics had by then, and whoever publishes second starts again from the new head.
 """
@@ -19,7 +19,8 @@ from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.reports.stored import BACKFILL
 from airflow_cdc.spark_apps.driver.app import open_app
-from airflow_cdc.spark_apps.repair import RepairOutcome, not_matching, open_job, tell, try_repair
+from airflow_cdc.spark_apps.stages.repair import RepairOutcome, not_matching, tell, try_repair
+from airflow_cdc.spark_apps.stages.work import open_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -66,12 +67,12 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
             where=run.where,
             todo="Add `backfill: {table: …, by: …}` to the pipeline.",
         )
-    job = open_job(run, spark, settings)
+    work = open_work(run, spark, settings)
     tables = captured(run, [spec.table for spec in run.pipeline.backfill])
     done: list[RepairOutcome] = []
     for spec in run.pipeline.backfill:
         table = _with_key(tables[spec.table])
-        done.append(try_repair(job, table, interval_part(table, spec, interval.start, interval.end)))
+        done.append(try_repair(work, table, interval_part(table, spec, interval.start, interval.end)))
     facts = tell(run, done, BACKFILL)
     verdict = overall(one.report.verdict for one in done)
     if verdict is not Verdict.MATCH:

@@ -30,7 +30,6 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
-from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.names import file_part
 from airflow_cdc.reports import data_docs
 from airflow_cdc.reports.store import ReportStore
@@ -44,11 +43,9 @@ from airflow_cdc.spark_apps.compare.tail import touched_leaves
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.repair import Job, open_job, staged
-from airflow_cdc.spark_apps.verify import (
-    apply_context,
-    compare_passes,
-)
+from airflow_cdc.spark_apps.stages.passes import compare_passes
+from airflow_cdc.spark_apps.stages.publish import staged
+from airflow_cdc.spark_apps.stages.work import Work, open_work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +70,7 @@ class NightRun:
     state before each table's comparison until now.
     """
 
-    job: Job
+    work: Work
     now: datetime
     known: Mapping[str, Checked]
     cascades: frozenset[str]
@@ -117,26 +114,20 @@ def _compare_all(
     run: Run, spark: SparkSession, names: Sequence[str], options: Mapping[str, Any], now: datetime
 ) -> dict[str, TableReport]:
     try:
-        job = open_job(run, spark, options)
+        work = open_work(run, spark, options)
         definitions = captured(run, names) if names else {}
         leaf_rows = int(options.get("leaf_rows", LEAF_ROWS))
         ids, xa = run.clients.source.table_ids(names), run.clients.control.facts().compared_xa
-        night = NightRun(job, now, _known(run), _cascades(run), leaf_rows, ids, xa)
+        known = {name: Checked.from_json(check) for name, check in run.clients.control.checks().items()}
+        # tables whose rows change without an event on this server (INV 14): compared whole every night
+        cascades = run.clients.source.cascade_targets(run.pipeline.source.tables)
+        night = NightRun(work, now, known, cascades, leaf_rows, ids, xa)
     except (ConfigError, UsageError):
         raise
     except CdcError as error:
         log.warning("no table can be compared: %s", error)
         return {name: unproven(name, str(error)) for name in names}
     return {name: _checked(night, definitions[name]) for name in names}
-
-
-def _known(run: Run) -> dict[str, Checked]:
-    return {name: Checked.from_json(check) for name, check in run.clients.control.checks().items()}
-
-
-def _cascades(run: Run) -> frozenset[str]:
-    """Tables whose rows change without an event on this server (INV 14): compared whole every night."""
-    return run.clients.source.cascade_targets(run.pipeline.source.tables)
 
 
 def _checked(night: NightRun, table: Table) -> TableReport:
@@ -149,17 +140,17 @@ def _checked(night: NightRun, table: Table) -> TableReport:
 
 
 def _report(night: NightRun, table: Table) -> TableReport:
-    run = night.job.run
-    with staged(night.job, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
-        state = _topic_state(night.job, table)
-        main = night.job.main(table, stage)
+    run = night.work.run
+    with staged(night.work, table) as stage, explained(SinkError, "compare the table", where=run.where, todo=TODO):
+        state = _topic_state(night.work, table)
+        main = night.work.main(table, stage)
         if (report := main.stands_still()) is not None:
             return report
         plan = plan_night(table, night.known.get(table.full_name), _seen(night, table, stage, state), night.now)
         plan, outcome = _compare(night, main, table, plan)
-        keep_rows(run, night.job.systems.reader, night.job.spark, outcome)
+        keep_rows(run, night.work.systems.reader, night.work.spark, outcome)
         (facts,) = counted([outcome])
-        report = main.reported(outcome, make_report(outcome, judged(facts)), xa_open=night.job.xa_open)
+        report = main.reported(outcome, make_report(outcome, judged(facts)), xa_open=night.work.xa_open)
         if behind := report.caught_up:
             facts = facts.of_main(report.compared_at.snapshot_id, behind.events)
         store_json(run, _facts_file(table.full_name), facts.to_json())
@@ -169,9 +160,8 @@ def _report(night: NightRun, table: Table) -> TableReport:
 def _compare(night: NightRun, main: Main, table: Table, plan: NightPlan) -> tuple[NightPlan, Outcome]:
     """Compare what was planned, or the whole table if its row counts show differences elsewhere."""
     log.info("%s: %s: %s", table.full_name, plan.part.name, plan.why)
-    job = night.job
-    task = job.task(main.stage, table, plan.part)
-    (outcome,) = compare_passes(job.run, job.spark, task, job.options, lambda run: _caveats(run, main))
+    work = night.work.on(main.stage, table, plan.part)
+    (outcome,) = compare_passes(work, lambda: _caveats(work.run, main))
     if not outcome.elsewhere:
         return plan, outcome
     again = NightPlan(WHOLE, WHOLE_NIGHT, "its row counts differ outside the part that was compared")
@@ -183,38 +173,37 @@ def _caveats(run: Run, main: Main) -> CaveatsOf:
     return lambda outcome: (*of_letters(outcome), *main.caveats(outcome))
 
 
-def _topic_state(job: Job, table: Table) -> TopicState | None:
+def _topic_state(work: Work, table: Table) -> TopicState | None:
     """The table's topic before anything is compared: later events are examined the next night."""
-    name = job.systems.events.routing.topic_of(table.full_name)
-    return job.run.clients.transport.topic_states([name]).get(name)
+    name = work.systems.events.routing.topic_of(table.full_name)
+    return work.run.clients.transport.topic_states([name]).get(name)
 
 
 def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None) -> Seen:
     """What is known about the table before it is compared."""
-    job, known = night.job, night.known.get(table.full_name)
-    sink, place = job.run.clients.sink, night.job.place(table)
+    work, known = night.work, night.known.get(table.full_name)
+    sink, place = work.run.clients.sink, night.work.place(table)
     rows = sink.row_count(*place, stage.base_head) or 0
     if table.full_name in night.cascades:
         return Seen(odd="rows of it change by foreign keys, which this server does not log", rows=rows)
     if is_rebuilt(*_ids(night, table, place)):
         return Seen(odd="it was truncated or rebuilt since it was applied last", rows=rows)
     quiet = known is not None and state is not None and known.has_no_event_since(state)
-    if doubt := rollback_doubt(night.xa.get(table.full_name), night.job.xa, events=not quiet):
+    if doubt := rollback_doubt(night.xa.get(table.full_name), night.work.xa, events=not quiet):
         return Seen(odd=doubt, rows=rows)
-    if (stranger := staging_of(job.run).foreign_commit(*place)) is not None:
+    if (stranger := work.staging.foreign_commit(*place)) is not None:
         return Seen(odd=f"another writer than this pipeline made commit {stranger} on its main", rows=rows)
     if table.keyless or known is None or state is None or not known.covers(state):
         return Seen(rows=rows)
     ranges = {p: (known.ends[str(p)], end) for p, (_, end) in state.partitions.items()}
-    read = apply_context(job.run, job.spark, job.task(stage, table, WHOLE), {state.name: state}).read
-    session = sibling(job.spark, SMALL_BATCH)
-    touched = touched_leaves(read(session, {state.name: ranges}), table, job.systems.events, known.scheme)
+    raw = work.systems.topics.read(sibling(work.spark, SMALL_BATCH), {state.name: ranges})
+    touched = touched_leaves(raw, table, work.systems.events, known.scheme)
     return Seen(touched=touched, rows=rows)
 
 
 def _ids(night: NightRun, table: Table, place: tuple[str, str]) -> tuple[str, str | None]:
     """The table's id when it was applied last, and now."""
-    applied = Applied.from_summary(staging_of(night.job.run).stamped_summary(*place))
+    applied = Applied.from_summary(night.work.staging.stamped_summary(*place))
     return applied.table_id if applied else "", night.table_ids.get(table.full_name)
 
 
@@ -222,11 +211,13 @@ def _keep(
     night: NightRun, plan: NightPlan, state: TopicState | None, outcome: Outcome, report: TableReport
 ) -> TableReport:
     """Record the comparison for the next night and in this run's ledger; returns the report."""
-    job, table = night.job, outcome.subject.table
+    work, table = night.work, outcome.subject.table
     known = night.known.get(table.full_name)
     if plan.whole or known is None:
-        by = job.systems.reader.key_hash
-        scheme, low, high = first_check(table, outcome.source_rows, _bounds(job, table), night.leaf_rows, by)
+        by = work.systems.reader.key_hash
+        scheme, low, high = first_check(
+            table, outcome.source_rows, work.systems.reader.bounds(table), night.leaf_rows, by
+        )
         rows = outcome.source_rows
     else:
         scheme, low, high, rows = known.scheme, known.low, known.high, known.rows
@@ -234,20 +225,16 @@ def _keep(
     shares = {**(known.shares if known else {}), **{str(share): at for share in plan.shares}}
     topic = state or TopicState("", "", {})
     ends = {str(p): end for p, (_, end) in topic.partitions.items()}
-    verdict, run_id = str(report.verdict), job.run.run_id
+    verdict, run_id = str(report.verdict), work.run.run_id
     check = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
     result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.to_json()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
-    control = job.run.clients.control
-    control.check_done(job.run.run_id, table.full_name, check.to_json(), {**result, **plans})
-    control.compared(job.xa, {table.full_name: report.verdict})
-    store_json(job.run, f"keys-{file_part(table.full_name)}.json", repair.actions_to_json(table))
+    control = work.run.clients.control
+    control.check_done(work.run.run_id, table.full_name, check.to_json(), {**result, **plans})
+    control.compared(work.xa, {table.full_name: report.verdict})
+    store_json(work.run, f"keys-{file_part(table.full_name)}.json", repair.actions_to_json(table))
     return report
-
-
-def _bounds(job: Job, table: Table) -> tuple[int, int] | None:
-    return job.systems.reader.bounds(table)
 
 
 def _facts_file(table: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
@@ -25,15 +25,17 @@ log = logging.getLogger("airflow_cdc.verify")
 
 
 def compare_in_place(
-    run: Run, spark: SparkSession, options: Mapping[str, Any], tables: Sequence[str], watermark: Watermark
+    run: Run, spark: SparkSession, tables: Sequence[str], watermark: Watermark, seconds: float
 ) -> list[Outcome]:
-    """Compare the tables, which the connector writes to meanwhile, on the server of this watermark."""
+    """Compare the tables, which the connector writes to meanwhile, on the server of this watermark.
+
+    `seconds`: how long the connector may stand still while we wait for it.
+    """
     reader, writer = row_reader(run), stage_writer(run)
-    timeout = float(options.get("reach_seconds", run.pipeline.policy.standstill))
 
     def reach_now() -> Watermark:
         position = run.clients.source.position()
-        wait_past(run, position, timeout)
+        wait_past(run, position, seconds)
         return position
 
     def newest(table: Table) -> SinkView:

@@ -33,10 +33,11 @@ from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
-from airflow_cdc.spark_apps.apply_changes import IS_REREAD, UNRESOLVED, apply_changes
+from airflow_cdc.spark_apps.apply_changes import IS_REREAD, apply_changes
 from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
+from airflow_cdc.spark_apps.stages.waiting import UNRESOLVED
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.kafka.wire import admin

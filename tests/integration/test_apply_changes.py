@@ -31,7 +31,7 @@ from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import kafka_options, read_topics
 from airflow_cdc.spark_apps.apply.batch import apply_table
-from airflow_cdc.spark_apps.apply_changes import UNRESOLVED
+from airflow_cdc.spark_apps.stages.waiting import UNRESOLVED
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration.apply_scene import Scene, delete_before
 from tests.integration.rig import Rig

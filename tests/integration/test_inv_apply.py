@@ -19,11 +19,11 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply import start as apply_start
 from airflow_cdc.sinks.iceberg import snapshots
-from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply import batch as apply
 from airflow_cdc.spark_apps.apply import context, counts, few, replay
+from airflow_cdc.spark_apps.stages import waiting
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, read_all
 from stack.process import wait_until
@@ -415,7 +415,7 @@ def test_inv_20_an_old_event_is_never_applied_later(scene: Scene, take_out: Take
     assert (done["dead_letters"], done["unresolved"]) == (1, 0)
     assert scene.rows("names") == source_rows(scene, "names")
 
-    take_out(application, "replay", applied_as_it_was)
+    take_out(waiting, "replay", applied_as_it_was)
     topic.raw(b'{"code":"a"}', letter)
     scene.send(topic)
     scene.apply(run_id="run-2")

@@ -12,11 +12,11 @@ import pytest
 from airflow_cdc.core.pipeline import MaintenancePolicy
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.sinks.iceberg.snapshots import head_of, newest_stamp, summary_of
-from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters import iceberg_keeper
 from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.maintain import maintain
 from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.stages import waiting
 from tests.integration.apply_scene import Scene
 from tests.integration.rig import Rig
 from tests.integration.test_inv_apply import ORDERS, order, put_in, source_rows
@@ -113,17 +113,17 @@ def test_inv_20_an_apply_that_tidying_overtakes_is_done_again(
     topic = filled(scene)
     changed(scene, topic, 3)
     monkeypatch.setattr(few, "FEW", most)
-    real = getattr(application, last_step)
+    real = getattr(waiting, last_step)
 
     def overtaken(*args: Any) -> Any:
         tidied(scene, in_days(3))
         return real(*args)
 
-    monkeypatch.setattr(application, last_step, overtaken)
+    monkeypatch.setattr(waiting, last_step, overtaken)
     first = scene.apply(run_id="run-8")["orders"]
     assert not first["published"]
     assert said in first["not_published"]
-    monkeypatch.setattr(application, last_step, real)
+    monkeypatch.setattr(waiting, last_step, real)
     assert scene.apply(run_id="run-9")["orders"]["records"] == 3
     assert scene.rows("orders") == source_rows(scene, "orders")
 

@@ -19,8 +19,9 @@ from airflow_cdc.flows.close import report_folder
 from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS as LETTERS
 from airflow_cdc.sinks.iceberg.dead_letters import table_name, unresolved
 from airflow_cdc.sources.mysql.position import mysql_position
-from airflow_cdc.spark_apps import repair as application
 from airflow_cdc.spark_apps.repair import repair
+from airflow_cdc.spark_apps.stages import repair as stage_repair
+from airflow_cdc.spark_apps.stages import work
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 
@@ -195,7 +196,7 @@ def test_inv_20_a_redo_reads_again_what_was_deleted_meanwhile(
 ) -> None:
     """Repair reads row 400; then it is deleted, and another writer applies that: the row must not come back."""
     spoil(mirror, orders)
-    real, calls = application.read_again, []
+    real, calls = stage_repair.read_again, []
 
     def read_again(*args: Any) -> None:
         real(*args)
@@ -205,7 +206,7 @@ def test_inv_20_a_redo_reads_again_what_was_deleted_meanwhile(
             mirror.topic(orders).delete(id=400, name="n400", qty=4)
             mirror.applied(orders, "DELETE FROM {} WHERE id = 400")
 
-    monkeypatch.setattr(application, "read_again", read_again)
+    monkeypatch.setattr(stage_repair, "read_again", read_again)
     facts = repair(mirror.run(policy=ALL), mirror.rig.spark)
     assert facts["verdict"] == "MATCH"
     assert len(calls) == 2
@@ -218,7 +219,7 @@ def test_inv_20_a_change_after_the_read_is_applied_before_anybody_sees_the_row(
 ) -> None:
     """The row is read, then changed twice: what is published holds both changes, and the offsets say so."""
     spoil(mirror, orders)
-    real = application.read_again
+    real = stage_repair.read_again
 
     def read_again(*args: Any) -> None:
         real(*args)
@@ -226,7 +227,7 @@ def test_inv_20_a_change_after_the_read_is_applied_before_anybody_sees_the_row(
         mirror.topic(orders).update({"id": 400, "name": "n400", "qty": 4}, id=400, name="n400", qty=8)
         mirror.topic(orders).update({"id": 400, "name": "n400", "qty": 8}, id=400, name="n400", qty=9)
 
-    monkeypatch.setattr(application, "read_again", read_again)
+    monkeypatch.setattr(stage_repair, "read_again", read_again)
     assert repair(mirror.run(policy=ALL), mirror.rig.spark)["verdict"] == "MATCH"
     assert mirror.rows(orders) == mirror.source_rows(orders)
     stamp = mirror.rig.lake.stamp(mirror.rig.schema, "orders")
@@ -309,7 +310,7 @@ def test_stages_of_killed_repairs_are_forgotten_after_a_day(
     mirror.rig.lake.stage(mirror.rig.schema, "orders", "repair_dead")
     repair(mirror.run(), mirror.rig.spark)
     assert mirror.stages() == ["repair_dead"]  # it may still be at work
-    monkeypatch.setattr(application, "ORPHAN_SECONDS", 0.0)
+    monkeypatch.setattr(work, "ORPHAN_SECONDS", 0.0)
     repair(mirror.run("run-2"), mirror.rig.spark)
     assert mirror.stages() == []
 

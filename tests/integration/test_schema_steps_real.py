@@ -15,7 +15,7 @@ import pytest
 from airflow_cdc.core.errors import CdcError, SchemaError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.flows.observe import observe
-from airflow_cdc.spark_apps.apply import reread
+from airflow_cdc.spark_apps.stages import reread
 from tests.diagnosing import diagnose
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig

@@ -23,6 +23,7 @@ from airflow_cdc.spark_apps.adapters import kafka
 from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 from airflow_cdc.spark_apps.apply import batch, few
 from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.stages import catch_up, passes
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration import apply_support
 from tests.integration.apply_support import no_session
@@ -124,7 +125,7 @@ def applied(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         batches.append([target.table.name for target in targets])
         return batch.apply_batch(context, targets, *args)
 
-    monkeypatch.setattr(application, "apply_batch", apply_batch)
+    monkeypatch.setattr(catch_up, "apply_batch", apply_batch)
     return batches
 
 
@@ -283,14 +284,14 @@ def test_inv_38_what_an_orphan_of_verify_appends_is_never_published(
     application.verify(run, made.rig.spark, {})
     first = told_of(run, made)
     orphan = made.rig.lake.open_stage(made.rig.schema, "orders", first["stage"])
-    real = application.catch_up
+    real = passes.catch_up
 
     def beside(*args: Any, **kwargs: Any) -> Any:
         caught = real(*args, **kwargs)
         made.rig.spark.sql(f"INSERT INTO {orphan.spark_name(made.rig.lake.name)} VALUES (9999, 'ghost', 1, NULL)")
         return caught
 
-    monkeypatch.setattr(application, "catch_up", beside)
+    monkeypatch.setattr(passes, "catch_up", beside)
     assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
     second = told_of(run, made)
     publish(run)

@@ -12,7 +12,8 @@ import pytest
 
 from airflow_cdc.core.errors import CdcError, ConnectorError, RereadNeededError
 from airflow_cdc.spark_apps import apply_changes
-from airflow_cdc.spark_apps.apply.reread import Reread
+from airflow_cdc.spark_apps.stages import waiting
+from airflow_cdc.spark_apps.stages.reread import Reread
 from tests.adversary import world
 from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Step
@@ -208,7 +209,7 @@ def test_a_table_that_apply_reads_again_counts_as_refused_only_if_that_fails(mon
 def test_letters_of_a_table_count_although_another_table_ends_the_apply_with_its_error() -> None:
     refused = Refusals()
     with refused.listening():
-        apply_changes.log.warning(apply_changes.UNRESOLVED, "shop.notes", 2)
+        apply_changes.log.warning(waiting.UNRESOLVED, "shop.notes", 2)
         apply_changes.log.warning("%s stopped: %s", "shop.orders", CdcError("its definition changed"))
     assert (refused.letters, [*refused.by_table]) == ({"shop.notes": 2}, ["shop.orders"])
 

@@ -17,7 +17,7 @@ from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.server_log import XaTransaction
-from airflow_cdc.spark_apps.apply_changes import xa_settled
+from airflow_cdc.spark_apps.stages.waiting import xa_settled
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.unit.builders import OTHER, PIPELINE, UUID
 

@@ -14,7 +14,7 @@ from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.apply.reread import TRIES, refusal
+from airflow_cdc.spark_apps.stages.reread import TRIES, refusal
 from tests.unit.builders import PIPELINE
 
 TABLE = PIPELINE.source.tables[0]

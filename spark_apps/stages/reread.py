@@ -25,17 +25,16 @@ from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.systems import row_reader
-from airflow_cdc.spark_apps.repair import (
+from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.stages.publish import (
     LEASE_WAIT_SECONDS,
-    Job,
     compared,
     note_published,
-    open_job,
     publish_stage,
     report_of,
     staged,
 )
-from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
+from airflow_cdc.spark_apps.stages.work import Work, open_work
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -82,10 +81,10 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
             where=f"table {name}",
             todo="Recover the table.",
         )
-    job = open_job(run, spark)
-    with staged(job, table) as stage, explained(SinkError, "read the table again", where=f"table {name}", todo=AGAIN):
-        table = read_anew(job, stage, name)
-        outcome = compared(job, stage, table, WHOLE)
+    work = open_work(run, spark)
+    with staged(work, table) as stage, explained(SinkError, "read the table again", where=f"table {name}", todo=AGAIN):
+        table = read_anew(work, stage, name)
+        outcome = compared(work.on(stage, table))
         report = report_of(outcome)
         if report.verdict is not Verdict.MATCH:
             raise VerificationError(
@@ -94,13 +93,13 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
                 todo=AGAIN,
                 verdict=str(report.verdict),
             )
-        _check_removed(job, stage, table, outcome.sink_rows)
+        _check_removed(work, stage, table, outcome.sink_rows)
         snapshot_id = outcome.subject.sink.version
         with leased(run, LEASE_WAIT_SECONDS):
-            _check_epoch(job, name)
-            publish_stage(job, stage, table, snapshot_id)
-            note_published(job, table, WHOLE)
-            run.clients.control.compared(job.xa, {name: report.verdict})
+            _check_epoch(work, name)
+            publish_stage(work, stage, table, snapshot_id)
+            note_published(work, table, WHOLE)
+            run.clients.control.compared(work.xa, {name: report.verdict})
     log.info("%s: read again, %d rows, published", name, outcome.sink_rows)
     return Reread(outcome.sink_rows, snapshot_id)
 
@@ -108,40 +107,40 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
 AGAIN = "Main is as it was; the next apply tries again."
 
 
-def read_anew(job: Job, stage: Stage, name: str) -> Table:
+def read_anew(work: Work, stage: Stage, name: str) -> Table:
     """Replace the stage's rows with the source's current rows; returns the definition they were read with.
 
     The topics' ends are taken first. Every change before them is visible to the read, and changes after them that the
     watermark covers count as applied; so nothing is skipped, and nothing old is applied over the rows just read.
     """
-    clients = job.run.clients
-    if xa_open(job.run):
+    clients = work.run.clients
+    if xa_open(work.run):
         raise UnknownStateError(
             "prepared XA transactions are open on the source, so its visible rows do not match its log",
             where=f"table {name}",
             todo="Wait until they end (XA RECOVER shows them).",
         )
-    states = clients.transport.topic_states(job.systems.events.routing.topics_about([name]))
+    states = clients.transport.topic_states(work.systems.events.routing.topics_about([name]))
     ends = {topic: TopicOffsets.end_of(state) for topic, state in states.items()}
     clients.source.wait_visible(clients.source.position(), VISIBLE_SECONDS)
     watermark = clients.source.watermark()
     clients.source.wait_visible(watermark, VISIBLE_SECONDS)
-    table = captured(job.run, [name])[name]
-    job.systems.events.routing.check_table(table)
-    job.systems.writer.define(stage, table, [(column.name, sink_type(column)) for column in table.mirrored])
+    table = captured(work.run, [name])[name]
+    work.systems.events.routing.check_table(table)
+    work.systems.writer.define(stage, table, [(column.name, sink_type(column)) for column in table.mirrored])
     ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)
-    reading = Reading(table, stage, ledger, Stamp(job.epochs.of(name), watermark.to_json(), ends), watermark)
-    read_table(Tools(job.spark, job.systems.reader, job.systems.writer), reading, Progress({name: 0}))
+    reading = Reading(table, stage, ledger, Stamp(work.epochs.of(name), watermark.to_json(), ends), watermark)
+    read_table(Tools(work.spark, work.systems.reader, work.systems.writer), reading, Progress({name: 0}))
     return table
 
 
-def _check_removed(job: Job, stage: Stage, table: Table, rows: int) -> None:
+def _check_removed(work: Work, stage: Stage, table: Table, rows: int) -> None:
     """Refuse to publish a table that would lose more rows than the policy allows without asking (INV 36).
 
     An unknown number counts as too many.
     """
-    policy = job.run.pipeline.policy
-    before = job.systems.writer.row_count(stage, stage.base_head)
+    policy = work.run.pipeline.policy
+    before = work.systems.writer.row_count(stage, stage.base_head)
     if policy.approval == "never" or (before is not None and not _too_many(policy, before - rows, before)):
         return
     gone = "an unknown number of rows" if before is None else f"{before - rows} of {before} rows"
@@ -156,10 +155,10 @@ def _too_many(policy: Policy, gone: int, before: int) -> bool:
     return gone > 0 and policy.max_deletes.exceeded_by(gone, before)
 
 
-def _check_epoch(job: Job, name: str) -> None:
+def _check_epoch(work: Work, name: str) -> None:
     """Check, under the lease, that since the stage was made no recovery was opened, and none of this table closed."""
-    facts = job.run.clients.control.facts()
-    if facts.recovery is not None or facts.required.of(name) != job.epochs.of(name):
+    facts = work.run.clients.control.facts()
+    if facts.recovery is not None or facts.required.of(name) != work.epochs.of(name):
         raise SinkError(
-            "a recovery began meanwhile, so the re-read rows are not published", where=job.run.where, todo=AGAIN
+            "a recovery began meanwhile, so the re-read rows are not published", where=work.run.where, todo=AGAIN
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,9 +12,11 @@ import pytest
 from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.verdict import Tally
-from airflow_cdc.spark_apps import verify
 from airflow_cdc.spark_apps.compare.few import FEW_IN_ALL, FEW_ROWS
 from airflow_cdc.spark_apps.compare.scan import CONNECTIONS, Outcome
+from airflow_cdc.spark_apps.stages import catch_up as catching
+from airflow_cdc.spark_apps.stages import passes
+from airflow_cdc.spark_apps.stages.work import Patience, Work
 
 TABLE = "shop.orders"
 
@@ -24,16 +25,16 @@ def letter(offset: int, table: str = TABLE) -> DeadLetter:
     return DeadLetter("p.shop.orders", "t1", 0, offset, b"k", b"v", table, "a reason", 1, datetime.now(UTC))
 
 
-def task_of(*tables: str) -> verify.Task:
-    return verify.Task(1, cast("Any", None), {}, {name: cast("Any", named(name)) for name in tables}, cast("Any", None))
+UNUSED = cast("Any", None)
+
+
+def work_on(*tables: str, systems: Any = None) -> Work:
+    definitions = {name: cast("Any", named(name)) for name in tables}
+    return Work(UNUSED, UNUSED, systems, UNUSED, Patience(2, 1.0), definitions, watermark=cast("Any", "W"))
 
 
 def named(table: str) -> Any:
     return SimpleNamespace(full_name=table, table=SimpleNamespace(full_name=table))
-
-
-def caught_up(task: verify.Task, put_right: verify.PutRight) -> tuple[Any, list[Any]]:
-    return verify._caught_up(cast("Any", None), cast("Any", None), task, 1.0, put_right)
 
 
 @pytest.mark.parametrize("coming", [0, 2, 100])
@@ -47,22 +48,23 @@ def test_inv_31_letters_that_keep_coming_do_not_keep_verify_from_ending(
     steps: list[tuple[str, list[str]]] = []
     left, rounds = iter(range(coming)), iter(range(100))
 
-    def catch_up(_run: Any, _spark: Any, task: verify.Task, *, timeout: float) -> Any:
-        steps.append(("catch up", list(task.definitions)))
+    def catch_up(work: Work) -> Any:
+        steps.append(("catch up", list(work.definitions)))
         number = next(rounds)
-        return number, [SimpleNamespace(table=named(name), number=number) for name in task.definitions]
+        return number, [SimpleNamespace(table=named(name), number=number) for name in work.definitions]
 
     def put_right(tables: Collection[str]) -> Collection[str]:
         steps.append(("read again", list(tables)))
         return () if next(left, None) is None else {TABLE}
 
-    monkeypatch.setattr(verify, "catch_up", catch_up)
-    reached, subjects = caught_up(task_of("shop.other", TABLE), put_right)
-    times = min(coming + 1, verify.CATCH_UPS)
+    monkeypatch.setattr(passes, "catch_up", catch_up)
+    caught_up: Any = passes._caught_up(work_on("shop.other", TABLE), put_right)
+    reached, subjects = caught_up
+    times = min(coming + 1, passes.CATCH_UPS)
     caught = [tables for step, tables in steps if step == "catch up"]
     assert caught == [["shop.other", TABLE]] + [[TABLE]] * (times - 1)
-    assert len(steps) - len(caught) == min(times, verify.CATCH_UPS - 1)
-    assert coming < verify.CATCH_UPS or steps[-1][0] == "catch up"
+    assert len(steps) - len(caught) == min(times, passes.CATCH_UPS - 1)
+    assert coming < passes.CATCH_UPS or steps[-1][0] == "catch up"
     assert reached == times - 1, "no subject is beyond what was reached"
     assert [(one.table.full_name, one.number) for one in subjects] == [
         ("shop.other", 0),
@@ -79,13 +81,14 @@ def test_inv_18_only_a_table_inside_a_repeated_range_continues_past_it(monkeypat
         return {name: {"behind": behind.get(name, False), "records": 0, "seconds": 0.0} for name in applied[-1]}
 
     rounds = iter(range(100))
-    monkeypatch.setattr(verify, "reach", lambda *_: (SimpleNamespace(ends=next(rounds)), {}))
-    monkeypatch.setattr(verify, "apply_context", lambda *_: None)
-    monkeypatch.setattr(verify, "_targets", lambda _run, task: [named(name) for name in task.definitions])
-    monkeypatch.setattr(verify, "apply_batch", apply_batch)
-    monkeypatch.setattr(verify, "_subject", lambda _context, _task, target, *, result, reached: (target, reached.ends))
-    unused = cast("Any", None)
-    caught: Any = verify.catch_up(unused, unused, task_of("shop.other", TABLE), timeout=1.0)
+    monkeypatch.setattr(catching, "reach", lambda _: (SimpleNamespace(ends=next(rounds)), {}))
+    monkeypatch.setattr(Work, "context", lambda *_: None)
+    monkeypatch.setattr(Work, "targets", lambda work: [named(name) for name in work.definitions])
+    monkeypatch.setattr(catching, "apply_batch", apply_batch)
+    monkeypatch.setattr(
+        catching, "_subject", lambda _context, _work, target, *, result, reached: (target, reached.ends)
+    )
+    caught: Any = catching.catch_up(work_on("shop.other", TABLE))
     reached, subjects = caught
     assert applied == [["shop.other", TABLE], [TABLE], [TABLE], [TABLE]]
     assert [ends for _, ends in subjects] == [0, 3]
@@ -93,29 +96,28 @@ def test_inv_18_only_a_table_inside_a_repeated_range_continues_past_it(monkeypat
 
 
 def test_only_tables_that_differ_are_compared_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table that was equal keeps the snapshot that was compared; the order of the outcomes is the task's."""
+    """A table that was equal keeps the snapshot that was compared; the order of the outcomes is the work's."""
     compared: list[list[str]] = []
     wrong = {TABLE: Tally(different=1)}
 
-    def compare(_run: Any, _spark: Any, task: verify.Task, *_: Any) -> list[Outcome]:
-        compared.append(list(task.definitions))
-        return [outcome(name, wrong.get(name, Tally())) for name in task.definitions]
+    def compare(work: Work, _put_right: Any) -> list[Outcome]:
+        compared.append(list(work.definitions))
+        return [outcome(name, wrong.get(name, Tally())) for name in work.definitions]
 
     def outcome(name: str, tally: Tally) -> Outcome:
         return Outcome(cast("Any", SimpleNamespace(table=named(name), part=WHOLE)), tally)
 
-    run = cast("Any", SimpleNamespace(pipeline=SimpleNamespace(policy=SimpleNamespace(standstill=1.0))))
-    monkeypatch.setattr(verify, "_compared", compare)
-    monkeypatch.setattr(verify, "wait_for_xa", lambda *_: None)
-    monkeypatch.setattr(verify, "summary", str)
-    task = task_of("shop.a", TABLE, "shop.z")
-    outcomes = verify.compare_passes(run, cast("Any", None), task, {}, lambda _run: lambda _outcome: ())
+    monkeypatch.setattr(passes, "_compared", compare)
+    monkeypatch.setattr(passes, "wait_for_xa", lambda *_: None)
+    monkeypatch.setattr(passes, "summary", str)
+    work = work_on("shop.a", TABLE, "shop.z")
+    outcomes = passes.compare_passes(work, lambda: lambda _outcome: ())
     assert compared == [["shop.a", TABLE, "shop.z"], [TABLE]]
-    assert [one.subject.table.full_name for one in outcomes] == list(task.definitions)
+    assert [one.subject.table.full_name for one in outcomes] == list(work.definitions)
     assert [str(one.verdict) for one in outcomes] == ["MATCH", "MISMATCH", "MATCH"]
     compared.clear()
     wrong.clear()
-    verify.compare_passes(run, cast("Any", None), task, {}, lambda _run: lambda _outcome: ())
+    passes.compare_passes(work, lambda: lambda _outcome: ())
     assert compared == [["shop.a", TABLE, "shop.z"]]
 
 
@@ -128,18 +130,17 @@ def test_the_ends_of_a_table_s_topic_are_asked_for_with_its_own_group_only(monke
         reach()
         return subjects
 
-    def reach(_run: Any, task: verify.Task, _timeout: float) -> tuple[None, None]:
-        asked.extend(task.definitions)
+    def reach(work: Work) -> tuple[None, None]:
+        asked.extend(work.definitions)
         return None, None
 
     caught = [SimpleNamespace(table=named(name), small=False, rows=1) for name in names]
-    monkeypatch.setattr(verify, "_caught_up", lambda *_: (None, caught))
-    monkeypatch.setattr(verify, "few_in_memory", lambda subjects, _most: list(subjects))
-    monkeypatch.setattr(verify, "compare_tables", compare)
-    monkeypatch.setattr(verify, "reach", reach)
+    monkeypatch.setattr(passes, "_caught_up", lambda *_: (None, caught))
+    monkeypatch.setattr(passes, "few_in_memory", lambda subjects, _most: list(subjects))
+    monkeypatch.setattr(passes, "compare_tables", compare)
+    monkeypatch.setattr(passes, "reach", reach)
     systems: Any = SimpleNamespace(reader=SimpleNamespace(exact_views=False))
-    unused = cast("Any", None)
-    outcomes = verify._compared(unused, unused, replace(task_of(*names), systems=systems), 1.0, lambda _tables: ())
+    outcomes = passes._compared(work_on(*names, systems=systems), lambda _tables: ())
     assert [one.table.full_name for one in cast("Any", outcomes)] == names
     assert asked == names
 
@@ -161,13 +162,12 @@ def test_what_is_few_is_decided_for_all_tables_of_the_driver_and_not_for_a_group
         asked.append(most)
         return subjects
 
-    monkeypatch.setattr(verify, "_caught_up", lambda *_: (None, caught))
-    monkeypatch.setattr(verify, "_compared_in_old_views", in_old_views)
-    monkeypatch.setattr(verify, "_compared_by_the_log", lambda *_, **__: [])
-    monkeypatch.setattr(verify, "few_in_memory", few_in_memory)
+    monkeypatch.setattr(passes, "_caught_up", lambda *_: (None, caught))
+    monkeypatch.setattr(passes, "_compared_in_old_views", in_old_views)
+    monkeypatch.setattr(passes, "_compared_by_the_log", lambda *_, **__: [])
+    monkeypatch.setattr(passes, "few_in_memory", few_in_memory)
     systems: Any = SimpleNamespace(reader=SimpleNamespace(exact_views=old_views))
-    unused = cast("Any", None)
-    verify._compared(unused, unused, replace(task_of(*names), systems=systems), 1.0, lambda _tables: ())
+    passes._compared(work_on(*names, systems=systems), lambda _tables: ())
     assert asked == [most] * 2
 
 
@@ -185,14 +185,14 @@ def test_inv_31_that_they_keep_coming_is_said() -> None:
         ),
     )
     keyed = SimpleNamespace(keyless=False, full_name=TABLE)
-    task = cast("Any", SimpleNamespace(definitions={TABLE: keyed, "shop.other": keyed}))
+    work = cast("Any", SimpleNamespace(run=run, definitions={TABLE: keyed, "shop.other": keyed}))
     outcome = cast("Any", SimpleNamespace(subject=SimpleNamespace(table=keyed)))
     read = {letter(1).place}
-    again = verify.LettersAgain(run, cast("Any", None), task, {}, tried=set(read), right=set(read))
-    waiting, coming = again.caveats(run)(outcome)
+    again = catching.LettersAgain(work, {}, tried=set(read), right=set(read))
+    waiting, coming = again.caveats()(outcome)
     assert waiting.startswith("2 records")
     assert coming.startswith("2 of them came after the others' rows had been read again")
     again.tried |= {one.place for one in letters}
-    assert len(again.caveats(run)(outcome)) == 1  # all were tried: those that are left cannot be read
+    assert len(again.caveats()(outcome)) == 1  # all were tried: those that are left cannot be read
     again.right |= {one.place for one in letters}
-    assert again.caveats(run)(outcome) == ()
+    assert again.caveats()(outcome) == ()

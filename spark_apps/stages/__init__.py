@@ -1,0 +1,1 @@
+"""What several applications do with stages: catch them up, compare them, put their rows right, publish them."""
