@@ -31,6 +31,7 @@ from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.adapters.kafka import kafka_options, read_topics
 from airflow_cdc.spark_apps.apply.batch import apply_table
+from airflow_cdc.spark_apps.stages import waiting
 from airflow_cdc.spark_apps.stages.waiting import UNRESOLVED
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration.apply_scene import Scene, delete_before
@@ -50,7 +51,7 @@ EVENTS = "CREATE TABLE events (kind VARCHAR(20), n INT)"
 
 @pytest.fixture
 def scene(rig: Rig, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(application, "wait_past", lambda *_: None)  # topics made by hand hold all that will come
+    monkeypatch.setattr(waiting, "wait_past", lambda *_: None)  # topics made by hand hold all that will come
     return Scene(rig, kafka, tmp_path)
 
 
@@ -159,11 +160,11 @@ def test_a_head_that_moved_meanwhile_is_left_to_the_next_run(scene: Scene, monke
         scene.rig.spark.sql(f"INSERT INTO {scene.name(orders.table)} VALUES (50, 'by hand', 0)")
         return result
 
-    monkeypatch.setattr(application, "apply_table", meddled)
+    monkeypatch.setattr(waiting, "apply_table", meddled)
     done = scene.apply()
     assert not done["orders"]["published"]
     assert scene.rows("orders") == [(50, "by hand", 0)]
-    monkeypatch.setattr(application, "apply_table", real)
+    monkeypatch.setattr(waiting, "apply_table", real)
     assert scene.apply(run_id="run-2")["orders"]["published"]
     assert scene.rows("orders") == [(1, "a", 1), (50, "by hand", 0)]
 
@@ -226,7 +227,7 @@ def test_inv_42_one_record_without_a_readable_key_is_a_problem_at_the_first_batc
 def test_unresolved_letters_are_tried_again_up_to_a_cap_and_then_on_request(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "MAX_ATTEMPTS", 2)
+    monkeypatch.setattr(waiting, "MAX_ATTEMPTS", 2)
     names = scene.table(NAMES)
     names.raw(b"no key", b"broken")
     scene.send(names)

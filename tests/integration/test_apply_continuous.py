@@ -13,8 +13,8 @@ import pytest
 
 from airflow_cdc.core.errors import CdcError, LeaseHeldError, SchemaError
 from airflow_cdc.core.pipeline import ApplySpec
-from airflow_cdc.spark_apps import apply_changes as application
 from airflow_cdc.spark_apps.apply_changes import keep_applying
+from airflow_cdc.spark_apps.stages import waiting
 from stack.process import wait_until
 from tests.integration.apply_scene import Scene
 from tests.integration.rig import Rig
@@ -28,7 +28,7 @@ EVENTS = "CREATE TABLE events (kind VARCHAR(20), n INT)"
 
 @pytest.fixture
 def scene(rig: Rig, kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    monkeypatch.setattr(application, "wait_past", lambda *_: None)  # topics made by hand hold all that will come
+    monkeypatch.setattr(waiting, "wait_past", lambda *_: None)  # topics made by hand hold all that will come
     return Scene(rig, kafka, tmp_path)
 
 

@@ -20,9 +20,10 @@ from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec, Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps import repair as repairing
 from airflow_cdc.spark_apps.backfill import backfill
 from airflow_cdc.spark_apps.driver.session import sibling
+from airflow_cdc.spark_apps.stages import publish as publishing
+from airflow_cdc.spark_apps.stages import repair as repairing
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
 
@@ -174,7 +175,7 @@ def test_thirty_days_interrupted_half_way_and_repeated_end_equal_to_the_source(
         "INSERT INTO {} SELECT 100000 + id, name, qty, created_at, stamped, day FROM {} WHERE id % 53 = 0",
     )
     killed = threading.Event()
-    real, calls = repairing.publish_stage, []
+    real, calls = publishing.publish_stage, []
 
     def publish(*args: Any) -> None:
         calls.append(1)

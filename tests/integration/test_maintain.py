@@ -14,6 +14,7 @@ from airflow_cdc.flows.publish import publish
 from airflow_cdc.sinks.iceberg.snapshots import head_of, newest_stamp, summary_of
 from airflow_cdc.spark_apps.adapters import iceberg_keeper
 from airflow_cdc.spark_apps.apply import few
+from airflow_cdc.spark_apps.events import FEW
 from airflow_cdc.spark_apps.maintain import maintain
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.stages import waiting
@@ -103,7 +104,7 @@ def test_inv_15_expiry_keeps_the_newest_stamp_and_what_lies_above_it(
 
 @pytest.mark.parametrize(
     ("most", "last_step", "said"),
-    [(0, "_publish", "replace"), (few.FEW, "apply_few", "main moved")],
+    [(0, "_publish", "replace"), (FEW, "apply_few", "main moved")],
     ids=["stage", "few"],
 )
 def test_inv_20_an_apply_that_tidying_overtakes_is_done_again(

@@ -284,7 +284,7 @@ def test_inv_38_what_an_orphan_of_verify_appends_is_never_published(
     application.verify(run, made.rig.spark, {})
     first = told_of(run, made)
     orphan = made.rig.lake.open_stage(made.rig.schema, "orders", first["stage"])
-    real = passes.catch_up
+    real = catch_up.catch_up
 
     def beside(*args: Any, **kwargs: Any) -> Any:
         caught = real(*args, **kwargs)

@@ -60,11 +60,11 @@ def test_inv_31_letters_that_keep_coming_do_not_keep_verify_from_ending(
     monkeypatch.setattr(passes, "catch_up", catch_up)
     caught_up: Any = passes._caught_up(work_on("shop.other", TABLE), put_right)
     reached, subjects = caught_up
-    times = min(coming + 1, passes.CATCH_UPS)
+    times = min(coming + 1, catching.CATCH_UPS)
     caught = [tables for step, tables in steps if step == "catch up"]
     assert caught == [["shop.other", TABLE]] + [[TABLE]] * (times - 1)
-    assert len(steps) - len(caught) == min(times, passes.CATCH_UPS - 1)
-    assert coming < passes.CATCH_UPS or steps[-1][0] == "catch up"
+    assert len(steps) - len(caught) == min(times, catching.CATCH_UPS - 1)
+    assert coming < catching.CATCH_UPS or steps[-1][0] == "catch up"
     assert reached == times - 1, "no subject is beyond what was reached"
     assert [(one.table.full_name, one.number) for one in subjects] == [
         ("shop.other", 0),
