@@ -137,7 +137,7 @@ SYSTEMS_WORDS = re.compile(
 
 
 def systems_words() -> set[str]:
-    """ "file word" for each word of one system in what the neutral rooms say or look for."""
+    """The file and the word, for each word of one system in what the neutral rooms say or look for."""
     return {
         f"{path} {match.group().lower()}"
         for path, tree in modules(*NEUTRAL)
