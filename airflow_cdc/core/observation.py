@@ -194,6 +194,8 @@ class ConnectorFacts:
         capture: its settings; None if they are not supported, and `capture_fault` says why.
         sent: the transactions of the newest events in its topics, as the events name them; read only while it rests
             with an offset inside a transaction.
+        offset_unseen: why its stored offset can't be read where it is kept, although the connector itself can be; ""
+            if it can be read, or if there is none.
     """
 
     state: str
@@ -210,6 +212,7 @@ class ConnectorFacts:
     capture: Capture | None = None
     capture_fault: CdcError | None = None
     sent: tuple[str, ...] = ()
+    offset_unseen: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tasks", tuple(self.tasks))

@@ -2,7 +2,7 @@
 
 The order of judgement is one sequence over the rows of all systems, by danger (`Danger`), and within one danger causes
 are named before their consequences: 10 an open recovery; 20 a deciding part was not read; 25 no log, no position; 30-39 the
-position is lost, by facts of the server; 41-46 the offset; 47-49 the source's rows, another server; 50-59 the connector;
+position is lost, by facts of the server; 40 the offset can't be read; 41-46 the offset; 47-49 the source's rows, another server; 50-59 the connector;
 60-66 topics and sink; 68 another part was not read; 70 rows are known to differ; 71-76 rows or the server are threatened; 83-98 settings; 99 healthy.
 """
 
@@ -97,6 +97,17 @@ class Case(Generic[F, P]):
     def both_of_one_server(self) -> tuple[F, P] | None:
         """The source's facts and the stored position, unless the connector may stream from another server."""
         return None if self.streams and not self.same_server else self.both
+
+    @property
+    def source_of_offset(self) -> F | None:
+        """The source's facts where they judge an offset by the server's own marks, as a slot: it need not be readable.
+
+        None without an offset, and where the connector may stream from another server.
+        """
+        if self.connector is not None and self.connector.offset_unseen:
+            return None if self.streams and not self.same_server else self.source
+        both = self.both_of_one_server
+        return both[0] if both else None
 
 
 AnyCase: TypeAlias = Case[Any, Any]

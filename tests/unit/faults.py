@@ -198,6 +198,12 @@ ROWS: list[tuple[str, Observation, str, str]] = [
     ("task failed", with_connector(**FAILED), "CONNECTOR_FAILED", "DebeziumException: it broke"),
     ("connector stopped", with_connector(state="STOPPED", tasks=()), "CONNECTOR_STOPPED", "STOPPED"),
     ("connector rebalancing", with_connector(tasks=()), "UNKNOWN", "none"),
+    (
+        "offset out of sight",
+        with_connector(offset=None, key=None, offsets_count=0, offset_unseen="it is kept in a cache"),
+        "UNKNOWN",
+        "unknown: it is kept in a cache",
+    ),
     ("stands still", with_connector(stands_still=12.0), "CONNECTOR_LOOPING", "12 s of watching"),
     ("topic recreated", seen(sink=applied("id0", 5)), "TRANSPORT_REPLACED", "it was applied from id0"),
     ("topic shorter", seen(sink=applied("id1", 11)), "TRANSPORT_REPLACED", "beyond its ends"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE, WAY_OUT, CanalValues
 from airflow_cdc.connectors.canal.properties import DESTINATION
@@ -41,9 +41,29 @@ QUEUE: Final = "rabbitmq.queue"
 # as Canal calls them, in small letters → the kind of transport; it has others
 MODES: Final = ("kafka", "rabbitmq")
 _EVERYTHING: Final = r".*\..*"
+_TSDB: Final = "canal.instance.tsdb.enable"
+_HASH: Final = "canal.mq.partitionHash"
+_DYNAMIC: Final = "canal.mq.dynamicTopic"
+_WITHOUT_DDL: Final = "canal.instance.filter.query.ddl"
 _CHARSET: Final = "canal.instance.connectionCharset"
 _UTF8: Final = ("utf8", "utf-8", "utf8mb4")
+_SPRING: Final = "canal.instance.global.spring.xml"
+_MEMORY: Final = "memory"
+# Canal's own spring files → where they keep the cursor
+_KEPT_BY: Final[Mapping[str, str]] = {
+    "memory-instance.xml": _MEMORY,
+    "file-instance.xml": "file",
+    "default-instance.xml": "zookeeper",
+    "group-instance.xml": _MEMORY,
+}
 _FIELDS: Final = ("canal.instance.filter.field", "canal.instance.filter.black.field")
+
+
+class _Fault(NamedTuple):
+    """A setting with which rows can't be taken from Canal's events, with the reason; and what to set instead."""
+
+    what: str
+    do: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +71,8 @@ class CanalCapture:
     """The settings of one destination, parsed (core.capture.CaptureSettings).
 
     `reads` and `passes_over` are the regular expressions over `schema.table`, with commas between them. `undecoded`:
-    settings with which rows cannot be taken from its events, each with the reason; () if they can. `protobuf`: they are
+    settings with which rows cannot be taken from its events, each with the reason; () if they can. `way_out`: what to set
+    instead of them. `protobuf`: they are
     not flat JSON. `unnamed`: why the topic of its events can't be named; "" if it can.
     """
 
@@ -67,6 +88,7 @@ class CanalCapture:
     reports_ddl: bool = False
     years_adjusted: bool = False
     undecoded: Sequence[str] = ()
+    way_out: str = ""
     unnamed: str = ""
     protobuf: bool = False
     values: CanalValues = field(default_factory=CanalValues)
@@ -97,7 +119,13 @@ class CanalCapture:
     @property
     def rows_refused(self) -> CdcError | None:
         """Why no table's rows can be taken from its events; None if they can."""
-        return ConfigError("; ".join(self.undecoded), where="Canal's settings") if self.undecoded else None
+        if not self.undecoded:
+            return None
+        return ConfigError("; ".join(self.undecoded), where="Canal's settings", todo=self._todo)
+
+    @property
+    def _todo(self) -> str:
+        return f"{self.way_out}; then restart Canal. Until then such a pipeline is only diagnosed."
 
     @property
     def ddl_topic(self) -> str:
@@ -108,6 +136,7 @@ class CanalCapture:
     def from_config(cls, config: Mapping[str, str]) -> CanalCapture:
         """Parse the settings. What keeps rows from being taken from the events does not keep the cursor from being read."""
         unnamed, topic = _unnamed(config), topic_of(config)
+        faults = (*([unnamed] if unnamed else []), *_undecoded(config))
         healing = (f"{AUTO_RESET}=true",) if is_on(config, AUTO_RESET) else ()
         regex = config.get(_REGEX) or _EVERYTHING
         return cls(
@@ -116,8 +145,9 @@ class CanalCapture:
             regex,
             config.get(_BLACK, ""),
             healing,
-            undecoded=(*([unnamed] if unnamed else []), *_undecoded(config)),
-            unnamed=unnamed,
+            undecoded=tuple(one.what for one in faults),
+            way_out="; ".join(one.do for one in faults),
+            unnamed=unnamed.what if unnamed else "",
             protobuf=config.get(FLAT, "true").strip().lower() != "true",
             values=CanalValues(config.get(TIME_ZONE, "")),
         )
@@ -163,7 +193,7 @@ class CanalCapture:
             raise ConfigError(
                 f"rows cannot be taken from Canal's events: {'; '.join(self.undecoded)}",
                 where=f"destination {self.prefix}",
-                todo="Change these settings and restart Canal; until then such a pipeline is only diagnosed.",
+                todo=self._todo,
             )
         if table.keyless:
             raise SchemaError(
@@ -174,35 +204,44 @@ class CanalCapture:
         self.values.check_table(table)
 
 
-def _undecoded(config: Mapping[str, str]) -> Iterator[str]:
+def _undecoded(config: Mapping[str, str]) -> Iterator[_Fault]:
     """Settings with which no rows can be taken from Canal's events."""
-    yield from (f"{key}=true: {why}" for key, why in _LEAVES_OUT.items() if is_on(config, key))
-    yield from (f"{key} is {config[key]}: columns are left out" for key in _FIELDS if config.get(key))
+    for key, why in _LEAVES_OUT.items():
+        if is_on(config, key):
+            yield _Fault(f"{key}=true: {why}", f"Remove {key}")
+    for key in _FIELDS:
+        if config.get(key):
+            yield _Fault(f"{key} is {config[key]}: columns are left out", f"Remove {key}")
     if not is_on(config, GTID):
-        yield f"{GTID} is not true, and without it the events are not placed in the log"
-    if config.get("canal.instance.tsdb.enable", "true").strip().lower() != "false":
-        yield (
-            "canal.instance.tsdb.enable is not false: after a gap Canal would decode rows by definitions of its own store,"
-            " which has no DDL of the gap"
+        yield _Fault(f"{GTID} is not true, and without it the events are not placed in the log", f"Set {GTID}=true")
+    if config.get(_TSDB, "true").strip().lower() != "false":
+        what = (
+            f"{_TSDB} is not false: after a gap Canal would decode rows by definitions of its own store, which has no DDL of"
+            " the gap"
         )
-    if config.get("canal.mq.partitionHash"):
-        yield "canal.mq.partitionHash is set: with several partitions the order of changes is lost"
-    if is_on(config, "canal.instance.filter.query.ddl"):
-        yield "canal.instance.filter.query.ddl=true leaves out DDL, and with it TRUNCATE"
+        yield _Fault(what, f"Set {_TSDB}=false")
+    if config.get(_HASH):
+        yield _Fault(f"{_HASH} is set: with several partitions the order of changes is lost", f"Remove {_HASH}")
+    if is_on(config, _WITHOUT_DDL):
+        yield _Fault(f"{_WITHOUT_DDL}=true leaves out DDL, and with it TRUNCATE", f"Remove {_WITHOUT_DDL}")
     if config.get(_CHARSET, "UTF-8").strip().lower() not in _UTF8:
-        yield f"{_CHARSET} is not UTF-8"
+        yield _Fault(f"{_CHARSET} is not UTF-8", f"Set {_CHARSET}=UTF-8")
 
 
-def _unnamed(config: Mapping[str, str]) -> str:
-    """Why the topic of Canal's events can't be named; "" if it can. A client of one's own reads in the mode `tcp`."""
+def _unnamed(config: Mapping[str, str]) -> _Fault | None:
+    """Why the topic of Canal's events can't be named; None if it can. A client of one's own reads in the mode `tcp`."""
     mode = config.get(SERVER_MODE, "tcp")
     if mode.lower() not in MODES:
-        return f"{SERVER_MODE} is {mode}: its events go to no topic of {' or '.join(MODES)}"
-    if dynamic := config.get("canal.mq.dynamicTopic"):
-        return f"canal.mq.dynamicTopic is {dynamic}: its topics are not derived here"
+        return _Fault(
+            f"{SERVER_MODE} is {mode}: its events go to no topic of {' or '.join(MODES)}",
+            f"Set {SERVER_MODE}={MODES[0]}",
+        )
+    if dynamic := config.get(_DYNAMIC):
+        return _Fault(f"{_DYNAMIC} is {dynamic}: its topics are not derived here", f"Remove {_DYNAMIC}")
     if not topic_of(config):
-        return f"{TOPIC if mode.lower() == 'kafka' else QUEUE} is not set: its events go to no topic"
-    return ""
+        key = TOPIC if mode.lower() == "kafka" else QUEUE
+        return _Fault(f"{key} is not set: its events go to no topic", f"Set {key}")
+    return None
 
 
 def topic_of(config: Mapping[str, str]) -> str:
@@ -222,6 +261,22 @@ def matches(filters: str, name: str) -> bool:
 def is_on(config: Mapping[str, str], key: str) -> bool:
     """Whether a setting is true."""
     return config.get(key, "").strip().lower() == "true"
+
+
+def kept_elsewhere(config: Mapping[str, str], cursor: str) -> str:
+    """Why Canal's cursor is not where the pipeline says (`cursor`: file or zookeeper), as a sentence; "" if it may be.
+
+    Canal's spring file decides: the one for its memory keeps no cursor at all, and each start begins where its settings say.
+    """
+    written = config.get(f"canal.instance.{config[DESTINATION]}.spring.xml") or config.get(_SPRING, "")
+    if (place := _KEPT_BY.get(written.strip().rpartition("/")[2], cursor)) == cursor:
+        return ""
+    if place == _MEMORY:
+        return (
+            f"Canal keeps its cursor in memory alone ({_SPRING}={written}), and begins anew at each start. To have it judged and"
+            " moved, let it use file-instance.xml"
+        )
+    return f"Canal keeps its cursor by {place} ({_SPRING}={written}). Write connector.cursor: {place} in pipelines.yaml"
 
 
 def start_of(config: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, Self
 
-from airflow_cdc.connectors.canal.capture import ADDRESS, GTID, STANDBY, CanalCapture, is_on, start_of
+from airflow_cdc.connectors.canal.capture import ADDRESS, GTID, STANDBY, CanalCapture, is_on, kept_elsewhere, start_of
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import ZOOKEEPER, CanalEndpoint
 from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE
@@ -97,7 +97,8 @@ class CanalConnector:
     def facts(self, name: str) -> CanalFacts:
         """State, settings and cursors. Raises ConnectorError."""
         state, config = self.state(name), self.raw_config(name)
-        entries = self.entries(name)
+        unseen = kept_elsewhere(config, self.endpoint.cursor)
+        entries = () if unseen else self.entries(name)
         own = next((entry for entry in entries if "client" not in entry.key), None)
         value = own.value if own else None
         capture, fault = _captured(config)
@@ -118,6 +119,7 @@ class CanalConnector:
             heartbeats=interval_ms(config) > 0,
             capture=capture,
             capture_fault=fault,
+            offset_unseen=unseen,
             stranger=codec.stranger(value) if value else "",
             begins=start_of(config),
         )

@@ -16,7 +16,15 @@ from airflow_cdc.connectors.debezium import KIND
 from airflow_cdc.connectors.debezium.converters import Converter, Format, read_converter
 from airflow_cdc.connectors.debezium.flattening import FLATTENS, Deletes, FlattenedForm, check_flattened
 from airflow_cdc.connectors.debezium.forms import SIDES, converter_todo
-from airflow_cdc.connectors.debezium.names import Named, by_todays_names, is_false, is_true, split_list, unseen_error
+from airflow_cdc.connectors.debezium.names import (
+    SINK,
+    Named,
+    by_todays_names,
+    is_false,
+    is_true,
+    split_list,
+    unseen_error,
+)
 from airflow_cdc.connectors.debezium.null_defaults import replaces_nulls
 from airflow_cdc.connectors.debezium.routing import (
     KeyMark,
@@ -448,6 +456,8 @@ def _kind_fault(kind: str) -> CdcError | None:
 
 def _naming_faults(settings: Named, transforms: Transforms) -> Iterator[CdcError]:
     """Why the topics of the connector's tables can't be named."""
+    if sink := settings.known.get(SINK):
+        yield refusal(SINK, sink, "its events go to no topic of Kafka", f"Set {SINK}=kafka")
     if _PREFIX in settings.unseen:
         yield unseen_error(_PREFIX, settings.unseen[_PREFIX])
     elif not settings.known.get(_PREFIX, "").strip():

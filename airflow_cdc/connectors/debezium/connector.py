@@ -86,6 +86,10 @@ class AnyDebezium(ABC):
     def entries(self, name: str) -> tuple[OffsetEntry, ...]:
         """All offsets that are stored for the connector. Raises ConnectorError."""
 
+    def offset_unseen(self) -> str:
+        """Why its offset can't be read where it is kept, by its settings; "" if it can be."""
+        return ""
+
     @abstractmethod
     def raw_config(self, name: str) -> Mapping[str, str]:
         """The settings with their secrets. Raises ConnectorError."""
@@ -134,7 +138,8 @@ class AnyDebezium(ABC):
         """What diagnosis needs to know about the connector, read and parsed once. Raises ConnectorError."""
         state = self.state(name)
         raw = self.raw_config(name)
-        entries = self.entries(name)
+        unseen = self.offset_unseen()
+        entries = () if unseen else self.entries(name)
         mine = _own_entry(entries, server_of(raw))
         key, value = (mine.key, mine.value) if mine else (None, None)
         capture = ConnectorSettings.from_config(raw)
@@ -149,6 +154,7 @@ class AnyDebezium(ABC):
             address=address_in(raw),
             heartbeats=capture.heartbeat_ms > 0,
             capture=capture,
+            offset_unseen=unseen,
         )
 
 

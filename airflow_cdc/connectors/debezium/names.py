@@ -15,6 +15,8 @@ from typing import Final
 from airflow_cdc.core.errors import ConfigError
 
 _PREFIX: Final = "topic.prefix"
+# Debezium Server's own name for what it writes to: among a connector's settings where that is not Kafka
+SINK: Final = "debezium.sink.type"
 _SERVER_NAME: Final = "database.server.name"
 # `${provider:path:key}` or `${provider:key}`; `${routedByValue}` and Java's `${name}` have no colon
 _PLACEHOLDER: Final = re.compile(r"\$\{[^}:]+:[^}]*\}")
@@ -105,7 +107,7 @@ def rebuilding_mode(config: Mapping[str, str], version: str) -> str:
 def unseen_error(name: str, value: str) -> ConfigError:
     """The error about a setting whose value is a placeholder."""
     return ConfigError(
-        f"{name} is {value}, which only Connect's own machine can resolve: its value is unknown here",
+        f"{name} is {value}, which only the connector's own machine can resolve: its value is unknown here",
         where="the connector's configuration",
         todo="Write the value itself into the connector's configuration; only secrets need a placeholder.",
     )

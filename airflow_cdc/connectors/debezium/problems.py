@@ -88,7 +88,8 @@ def _published(case: AnyCase, config: Mapping[str, str]) -> bool:
 def schema_history_missing(case: AnyCase) -> Evidence | None:
     """The connector has an offset, but some or all of the definitions that it decodes with are gone."""
     history = _history(case)
-    if history is None or (case.connector is not None and case.offset is None):
+    begun = case.offset is not None or case.connector is None or bool(case.connector.offset_unseen)
+    if history is None or not begun:
         return None
     where = f"topic {history.topic}"
     if history.state is None:

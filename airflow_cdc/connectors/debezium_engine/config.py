@@ -1,28 +1,34 @@
 """The properties file of Debezium's engine, as settings of its connector.
 
 Debezium Server writes `debezium.source.` before a setting of the engine or its connector, and gives formats and
-transforms names of its own. Settings of its environment (`DEBEZIUM_SOURCE_…`) are not in the file and not seen.
+transforms names of its own. Settings of its environment (`DEBEZIUM_SOURCE_…`) are not in the file and not seen, and neither
+is what a `${NAME}` in it stands for.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from airflow_cdc.connectors.debezium.names import SINK
 from airflow_cdc.connectors.java_properties import lines, parse, written
 from airflow_cdc.connectors.whole_file import replace_file
 from airflow_cdc.core.errors import ConnectorError
 
 _SOURCE: Final = "debezium.source."
 _SERVER: Final = "debezium."
-_SINK: Final = "debezium.sink.type"
+_KAFKA: Final = "kafka"
 _FORMAT: Final = "debezium.format."
 _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 _PARTS: Final = ("key", "value")
 # debezium.transforms.x.type → transforms.x.type
 _OWN_NAMES: Final = ("transforms", "predicates")
+# Quarkus takes the value from elsewhere, and `$${` as it is; `${NAME:default}` has the form of Connect's placeholders already
+_EXPRESSION: Final = re.compile(r"(?<!\$)\$\{([^}:$]+)\}")
+_ESCAPED: Final = "$${"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +60,16 @@ def parse_config(text: str) -> EngineConfig:
     file = {name: value.strip() for name, value in parse(text).items()}
     if not any(name.startswith(_SOURCE) for name in file):
         return EngineConfig(file.get("name", ""), file, "")
+    file = {name: _EXPRESSION.sub(r"${env:\1}", value).replace(_ESCAPED, "${") for name, value in file.items()}
     own = {name.removeprefix(_SOURCE): value for name, value in file.items() if name.startswith(_SOURCE)}
     named = {
         name.removeprefix(_SERVER): value
         for name, value in file.items()
         if name.removeprefix(_SERVER).partition(".")[0] in _OWN_NAMES
     }
-    return EngineConfig(file.get(_SINK, ""), {**named, **dict(_converters(file)), **own}, _SOURCE)
+    engine = file.get(SINK, "")
+    elsewhere = {SINK: engine} if engine and engine != _KAFKA else {}
+    return EngineConfig(engine, {**named, **dict(_converters(file)), **own, **elsewhere}, _SOURCE)
 
 
 def change_config(path: Path, changes: Mapping[str, str | None], where: str) -> None:

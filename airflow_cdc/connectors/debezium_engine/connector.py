@@ -126,6 +126,14 @@ class DebeziumEngine(AnyDebezium):
             OffsetEntry(partition, value_of(stored[key], place.offsets.where)) for key, (_, partition) in keys.items()
         )
 
+    def offset_unseen(self) -> str:
+        """See AnyDebezium: it is kept by another class than those read here, or the file leaves open where."""
+        try:
+            self._place()
+        except ConnectorError as error:
+            return str(error)
+        return ""
+
     def committed_offset(self, name: str, server: str) -> RawOffset | None:
         """The value stored for the topic prefix `server`."""
         return next((one.value for one in self.entries(name) if one.key.get("server") == server), None)
@@ -180,13 +188,13 @@ class DebeziumEngine(AnyDebezium):
 
     def _offsets(self, config: Mapping[str, str]) -> Offsets:
         """The place that `offset.storage` names. Raises ConnectorError for another one."""
-        storage = config.get(_STORAGE, "").rpartition(".")[2]
+        storage = (config.get(_STORAGE) or _FILE).rpartition(".")[2]
         if storage == _FILE:
             return FileOffsets(self._file(config))
         if storage != _TABLE:
             raise self._misconfigured(
-                f"keeps its offsets by {storage or 'nothing that is named'}",
-                f"Only {_FILE} and {_TABLE} are read. Debezium on Kafka Connect is `kind: debezium`.",
+                f"keeps the connector's position by {storage}, which can't be read from here",
+                f"To have it judged and moved, keep it by {_FILE} or, in MySQL or PostgreSQL, by {_TABLE}.",
             )
         if self.endpoint.database is None:
             raise self._misconfigured(

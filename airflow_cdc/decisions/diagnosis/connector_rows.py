@@ -21,12 +21,14 @@ _SETTLED: Final = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
 
 def failed_transient(case: AnyCase) -> Evidence | None:
     """Every failed task reports a lost connection. If one failed for another reason, the failure is not transient."""
+    if case.connector is not None and case.connector.offset_unseen:
+        return None  # nobody knows whether the source still has the position: see UNKNOWN, which tells of the failure
     return failure_evidence(case) if all_failed_as(case.failures, "CONNECTOR_FAILED_TRANSIENT") else None
 
 
 def connector_failed(case: AnyCase) -> Evidence | None:
     connector = case.connector
-    if connector is None or not (case.failures or connector.state == "FAILED"):
+    if connector is None or connector.offset_unseen or not (case.failures or connector.state == "FAILED"):
         return None
     return failure_evidence(case)
 

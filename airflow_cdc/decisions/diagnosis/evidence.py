@@ -37,8 +37,10 @@ def server_evidence(case: AnyCase, values: Mapping[str, object]) -> Evidence:
 
 
 def offset_evidence(case: AnyCase) -> Evidence:
-    """The stored position, or the fact that there is none."""
-    shown = "none" if case.stored is None else shorten(str(case.stored))
+    """The stored position, or the fact that there is none, or that it can't be read."""
+    unseen = case.connector is not None and case.connector.offset_unseen
+    nothing = "unknown, as it can't be read where it is kept" if unseen else "none"
+    shown = nothing if case.stored is None else shorten(str(case.stored))
     return evidence(case, OFFSETS, {"stored offset": shown})
 
 

@@ -15,7 +15,15 @@ from airflow_cdc.core.observation import (
 )
 from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Evidence, Problem, Rules
 from airflow_cdc.decisions.diagnosis import lag
-from airflow_cdc.decisions.diagnosis.evidence import evidence, offset_evidence, states, tables_of, transport_of
+from airflow_cdc.decisions.diagnosis.evidence import (
+    OFFSETS,
+    evidence,
+    failure_evidence,
+    offset_evidence,
+    states,
+    tables_of,
+    transport_of,
+)
 
 _REQUIRED = ("source", "connector", "control")
 
@@ -37,6 +45,17 @@ def unread(case: AnyCase) -> Evidence | None:
     if case.offset is not None and case.offset.fault:
         parts["offset"] = case.offset.fault
     return evidence(case, "observation", parts) if parts else None
+
+
+def offset_unseen(case: AnyCase) -> Evidence | None:
+    """The offset is kept where it isn't read. What the connector says of its failure is all that is known then."""
+    connector = case.connector
+    if connector is None or not connector.offset_unseen:
+        return None
+    return {
+        **evidence(case, OFFSETS, {"stored offset": f"unknown: {connector.offset_unseen}"}),
+        **failure_evidence(case),
+    }
 
 
 def rest_unread(case: AnyCase) -> Evidence | None:
@@ -127,8 +146,9 @@ def tables_without_stamp(obs: Observation) -> tuple[str, ...]:
 
 
 def _no_offset(case: AnyCase) -> bool:
-    """Whether the connector has no offset at all, under any key."""
-    return case.connector is not None and case.offset is None and not case.connector.other_keys
+    """Whether the connector is known to have no offset at all, under any key."""
+    connector = case.connector
+    return connector is not None and case.offset is None and not connector.other_keys and not connector.offset_unseen
 
 
 def _stopped(obs: Observation) -> dict[str, RefusedTable]:
@@ -190,6 +210,12 @@ def topics_remark(case: AnyCase) -> Iterator[str]:
         yield f"topics: unknown, because {transport.unnamed}"
 
 
+def offset_remark(case: AnyCase) -> Iterator[str]:
+    """Why nothing is known of the stored offset, also beside what the server itself says of the position."""
+    if case.connector is not None and case.connector.offset_unseen:
+        yield f"offset: unknown, because {case.connector.offset_unseen}"
+
+
 RULES = Rules(
     (
         Problem(
@@ -212,6 +238,12 @@ RULES = Rules(
             21,
             "A sink table has a later epoch than the control table, which was lost or rolled back.",
             control_behind,
+        ),
+        Problem(
+            "UNKNOWN",
+            40,
+            "The connector's position is kept where it can't be read, so nobody knows whether the source still has it.",
+            offset_unseen,
         ),
         Problem(
             "UNKNOWN",
@@ -290,5 +322,5 @@ RULES = Rules(
             on_request=("full_snapshot", "diff_repair"),
         ),
     ),
-    remarks=(topics_remark,),
+    remarks=(topics_remark, offset_remark),
 )

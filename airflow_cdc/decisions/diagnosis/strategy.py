@@ -219,7 +219,8 @@ def _over_limit(policy: Policy, obs: Observation, deletes: Mapping[str, int | No
 
 
 def _all_known(case: AnyCase) -> str:
-    unread = ", ".join(f"{part} ({why})" for part, why in case.seen.unknowns.items())
+    offset = {"offset": case.connector.offset_unseen} if case.connector and case.connector.offset_unseen else {}
+    unread = ", ".join(f"{part} ({why})" for part, why in {**case.seen.unknowns, **offset}.items())
     return f"could not read {unread}" if unread else ""
 
 

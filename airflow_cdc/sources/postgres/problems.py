@@ -67,11 +67,11 @@ def lsn_ahead(case: PgCase) -> Evidence | None:
 
 
 def slot_missing(case: PgCase) -> Evidence | None:
-    found = case.both_of_one_server
-    if found is None or found[0].slot is not None:
+    source = case.source_of_offset
+    if source is None or source.slot is not None:
         return None
     return {
-        **server_evidence(case, {f"slot {found[0].slot_name}": "does not exist"}),
+        **server_evidence(case, {f"slot {source.slot_name}": "does not exist"}),
         **offset_evidence(case),
         **state_evidence(case),
     }
@@ -79,10 +79,10 @@ def slot_missing(case: PgCase) -> Evidence | None:
 
 def slot_invalidated(case: PgCase) -> Evidence | None:
     """Invalidated by max_slot_wal_keep_size, idle_replication_slot_timeout, or as the server otherwise says."""
-    found = case.both_of_one_server
-    if found is None or found[0].slot is None or not found[0].slot.invalidated:
+    source = case.source_of_offset
+    if source is None or source.slot is None or not source.slot.invalidated:
         return None
-    return _place(case, found[0].slot)
+    return _place(case, source.slot)
 
 
 def slot_misfit(case: PgCase) -> Evidence | None:
@@ -192,8 +192,9 @@ def slot_grows(case: PgCase) -> Evidence | None:
 
 def publication_missing(case: PgCase) -> Evidence | None:
     """Changes written while the publication was missing, or did not include a table, are not sent afterwards."""
-    source = case.source
-    if source is None or case.offset is None or not source.publication_name or _plugin(case) != PLUGIN:
+    source, connector = case.source, case.connector
+    begun = case.offset is not None or (connector is not None and bool(connector.offset_unseen))
+    if source is None or not begun or not source.publication_name or _plugin(case) != PLUGIN:
         return None
     if source.publication is None:
         return server_evidence(case, {f"publication {source.publication_name}": "does not exist in this database"})

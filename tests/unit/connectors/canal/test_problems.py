@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE, CanalCapture
+from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE, CanalCapture, kept_elsewhere
 from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.problems import RULES
@@ -19,6 +19,7 @@ from airflow_cdc.core.pipeline import NO_SINK
 from airflow_cdc.core.problem import Evidence
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
+from airflow_cdc.kinds import rules_for
 from airflow_cdc.transports.rabbitmq.queue import Binding, Queue
 from tests.unit.builders import PIPELINE, SOURCE, seen
 from tests.unit.connectors.canal.settings import FOLLOWED
@@ -62,6 +63,28 @@ def test_a_setting_that_cannot_be_followed() -> None:
     assert "transport.kind is kafka" in (held(84, facts(RABBIT)) or {})["canal.serverMode"]
     fault = ConfigError("canal.serverMode is 'tcp'")
     assert "canal.serverMode" in (held(84, facts(capture=None, capture_fault=fault)) or {})["refused"]
+
+
+@pytest.mark.parametrize(
+    ("spring", "cursor", "said"),
+    [
+        ("classpath:spring/memory-instance.xml", "file", "in memory alone"),
+        ("classpath:spring/default-instance.xml", "file", "Write connector.cursor: zookeeper"),
+        ("classpath:spring/file-instance.xml", "zookeeper", "Write connector.cursor: file"),
+        ("classpath:spring/file-instance.xml", "file", ""),
+        ("file:/etc/canal/own.xml", "file", ""),
+        ("", "zookeeper", ""),
+    ],
+)
+def test_inv_40_a_cursor_that_is_kept_elsewhere_is_not_taken_for_none(spring: str, cursor: str, said: str) -> None:
+    config = {**KAFKA, **({"canal.instance.global.spring.xml": spring} if spring else {})}
+    told = kept_elsewhere(config, cursor)
+    assert said in told
+    assert bool(told) == bool(said)
+    unseen = facts(config, offset=None, key=None, offsets_count=0, offset_unseen=told)
+    codes = {row.code for row in rules_for(PIPELINE).problems if row.holds(RULES.case(seen(connector=unseen)))}
+    assert ("NEW_PIPELINE" in codes or "OFFSET_MISSING" in codes) is not bool(told)
+    assert ("UNKNOWN" in codes) is bool(told)
 
 
 def test_a_reset_to_the_end_is_a_problem_while_all_is_well() -> None:

@@ -202,3 +202,42 @@ def test_commands_are_words_and_no_shell_reads_them() -> None:
     assert reader.faults[0].key == "time_zone"
     assert reader.settings(CanalSettings, {**written, "stop": "stop 'now"}) is None
     assert reader.faults[1].key == "stop"
+
+
+REFUSED: dict[str, dict[str, str | None]] = {
+    "a client of one's own": {"canal.serverMode": "tcp"},
+    "another system": {"canal.serverMode": "rocketMQ"},
+    "topics by table": {"canal.mq.dynamicTopic": ".*"},
+    "no topic": {"canal.mq.topic": None},
+    "no queue": {"canal.serverMode": "rabbitMQ"},
+    "no rows": {"canal.instance.filter.rows": "true"},
+    "no deletes": {"canal.instance.filter.dml.delete": "true"},
+    "no errors": {"canal.instance.filter.table.error": "true"},
+    "some columns": {"canal.instance.filter.field": "shop.t:id"},
+    "other columns": {"canal.instance.filter.black.field": "shop.t:v"},
+    "no sets": {"canal.instance.gtidon": "false"},
+    "definitions of its own": {"canal.instance.tsdb.enable": "true"},
+    "several partitions": {"canal.mq.partitionHash": ".*"},
+    "no statements": {"canal.instance.filter.query.ddl": "true"},
+    "another character set": {"canal.instance.connectionCharset": "GBK"},
+    "all at once": {"canal.serverMode": "tcp", "canal.mq.partitionHash": ".*", "canal.instance.gtidon": None},
+}
+
+
+@pytest.mark.parametrize("name", list(REFUSED))
+def test_inv_43_rows_are_followed_once_the_advice_is(name: str) -> None:
+    """Each setting that keeps rows from being taken says what to set instead, and that is enough."""
+    config = {key: value for key, value in {**FOLLOWED, **REFUSED[name]}.items() if value is not None}
+    keyed = table(column("id", "int"), key=("id",))
+    with pytest.raises(ConfigError) as refused:
+        CanalCapture.from_config(config).check_table(keyed)
+    assert str(CanalCapture.from_config(config).rows_refused).endswith(refused.value.todo)
+    advice, _, _ = refused.value.todo.partition("; then restart Canal.")
+    for one in advice.split("; "):
+        verb, _, what = one.partition(" ")
+        key, _, value = what.partition("=")
+        assert verb in {"Set", "Remove"}, one
+        config = {other: text for other, text in config.items() if other != key}
+        config |= {key: value or "shop"} if verb == "Set" else {}
+    CanalCapture.from_config(config).check_table(keyed)
+    assert CanalCapture.from_config(config).rows_refused is None

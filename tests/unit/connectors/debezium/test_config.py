@@ -504,7 +504,7 @@ def test_a_name_of_debezium_1_counts_for_nothing_beside_topic_prefix() -> None:
 )
 def test_inv_41_a_placeholder_is_unknown_and_never_a_value(config: dict[str, str]) -> None:
     settings = with_config(config)
-    with pytest.raises(ConfigError, match="only Connect's own machine can resolve"):
+    with pytest.raises(ConfigError, match="only the connector's own machine can resolve"):
         settings.check_table(ORDERS)
 
 

@@ -27,6 +27,8 @@ debezium.transforms.route.type=io.debezium.transforms.ByLogicalTableRouter
 quarkus.log.level=INFO
 """
 
+PLAIN = SERVER.replace("debezium.transforms", "x")
+
 
 def test_debezium_server_s_names_become_those_of_a_connector() -> None:
     config = parse_config(SERVER)
@@ -48,6 +50,34 @@ def test_another_format_is_refused_by_its_name() -> None:
     config = parse_config(SERVER.replace("debezium.transforms", "x") + "debezium.format.value=avro\n").connector
     with pytest.raises(ConfigError, match=r"debezium\.format\.value=avro"):
         ConnectorSettings.from_config(config).check_rows()
+
+
+def test_inv_21_events_that_go_elsewhere_than_to_kafka_are_in_no_topic() -> None:
+    kinesis = ConnectorSettings.from_config(parse_config(PLAIN.replace("type=kafka", "type=kinesis")).connector)
+    assert str(kinesis.rows_refused).startswith("debezium.sink.type is kinesis: its events go to no topic")
+    with pytest.raises(ConfigError, match="no topic of Kafka"):
+        kinesis.topic_of("shop.a")
+    followed = ConnectorSettings.from_config(parse_config(PLAIN).connector)  # as the advice says
+    assert followed.rows_refused is None
+    assert followed.topic_of("shop.a") == "shop.shop.a"
+
+
+@pytest.mark.parametrize(
+    ("written", "seen"),
+    [
+        ("${PREFIX}", ""),
+        ("${PREFIX:shop}", ""),
+        ("a-${X}", ""),
+        ("$${routedByValue}", "${routedByValue}"),
+        ("x$", "x$"),
+    ],
+)
+def test_what_an_expression_of_quarkus_stands_for_is_not_seen(written: str, seen: str) -> None:
+    settings = ConnectorSettings.from_config(
+        parse_config(PLAIN.replace("topic.prefix=shop", f"topic.prefix={written}")).connector
+    )
+    assert settings.prefix == seen
+    assert bool(settings.rows_refused) is not bool(seen)
 
 
 def test_an_engine_s_own_file_has_no_prefix() -> None:

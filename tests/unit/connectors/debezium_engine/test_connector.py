@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,16 +196,43 @@ def test_a_file_that_holds_something_else_is_refused(place: Place) -> None:
     ("line", "said"),
     [
         ("debezium.source.offset.storage=io.debezium.storage.redis.offset.RedisOffsetBackingStore", "Redis"),
+        ("debezium.source.offset.storage=org.apache.kafka.connect.storage.MemoryOffsetBackingStore", "Memory"),
+        ("debezium.source.offset.storage=${OFFSET_STORAGE}", "OFFSET_STORAGE"),
         ("debezium.source.offset.storage=io.debezium.storage.jdbc.offset.JdbcOffsetBackingStore", "conn_id names none"),
         ("debezium.source.offset.storage.file.filename=data/offsets.dat", r"connector\.offsets_file"),
         ("debezium.source.topic.prefix=", "has no topic.prefix"),
         ("debezium.sink.type=", "does not name the engine"),
     ],
 )
-def test_what_cannot_be_read_is_refused_by_name(place: Place, line: str, said: str) -> None:
+def test_inv_40_an_offset_that_cannot_be_read_is_said_by_name_beside_what_is_known(
+    place: Place, line: str, said: str
+) -> None:
     place.config.write_text(f"{place.config.read_text()}{line}\n")
     with pytest.raises(ConnectorError, match=said):
         place.engine().entries("shop")
+    place.log.write_text(LOG)
+    facts = place.engine().facts("shop")
+    assert re.search(said, facts.offset_unseen)
+    assert (facts.offset, facts.key, facts.state) == (None, None, "STOPPED")
+    assert facts.heartbeats
+    assert "no longer available" in facts.tasks[0].trace
+
+
+def test_inv_43_an_offset_is_read_once_it_is_kept_as_the_advice_says(place: Place) -> None:
+    whole = place.config.read_text()
+    place.config.write_text(whole.replace("FileOffsetBackingStore", "MemoryOffsetBackingStore"))
+    unseen = place.engine().facts("shop").offset_unseen
+    store = re.search(r"keep it by (\w+) or", unseen)
+    assert store is not None
+    place.config.write_text(whole.replace("FileOffsetBackingStore", store[1]))
+    assert place.engine().facts("shop").offset_unseen == ""
+
+
+def test_without_a_storage_the_engine_takes_a_file(place: Place) -> None:
+    lines = place.config.read_text().splitlines(keepends=True)
+    place.config.write_text("".join(line for line in lines if "offset.storage=" not in line))
+    facts = place.engine().facts("shop")
+    assert (facts.offset.raw if facts.offset else None, facts.offset_unseen) == (VALUE, "")
 
 
 def test_the_file_may_be_elsewhere_for_the_worker(place: Place) -> None:

@@ -57,6 +57,7 @@ DANGERS = {
 }
 SEVERAL = {
     "UNKNOWN: The connector streams from": Danger.LOSS,
+    "UNKNOWN: The connector's position is kept where": Danger.LOSS,
     "UNKNOWN: Topics, sink or table definitions": Danger.LOSS,
     "UNKNOWN: The connector is between states": Danger.LOSS,
     "SOURCE_MISCONFIGURED: The source's log settings or its user's": Danger.SETTING,
@@ -133,6 +134,7 @@ ORDER = {
     37: "GTID_NOT_CONTAINED",
     38: "UNKNOWN",
     39: "DDL_IN_GAP",
+    40: "UNKNOWN",
     41: "OFFSET_AMBIGUOUS",
     42: "NEW_PIPELINE",
     43: "OFFSET_MISSING",

@@ -95,6 +95,38 @@ def test_each_fault_has_its_row(code: str, source: PgFacts, mirror: ConnectorFac
     assert all(value.endswith("]") for value in found.evidence.values())
 
 
+UNSEEN = replace(connector(), offset=None, key=None, offsets_count=0, offset_unseen="it is kept in a cache")
+
+
+@pytest.mark.parametrize(
+    ("code", "source"),
+    [
+        ("SLOT_INVALIDATED", facts(LOST)),
+        ("SLOT_MISSING", facts(None)),
+        ("UNKNOWN", facts()),
+        ("UNKNOWN", facts(replace(SLOT, restart=Lsn(1)), log=replace(SERVER, lsn=Lsn(11 * 1024**3)))),
+    ],
+)
+def test_inv_40_of_an_offset_that_cannot_be_read_the_slot_says_what_is_known(code: str, source: PgFacts) -> None:
+    """What is missing is said beside each; where the slot says nothing, nobody knows, and nothing is done."""
+    for mirror in (UNSEEN, replace(UNSEEN, state="STOPPED", tasks=())):
+        seen = observed(source, mirror)
+        found = diagnose(seen)
+        assert (found.code, found.remarks[:1]) == (code, ("offset: unknown, because it is kept in a cache",))
+        assert make_plan(found, PG_PIPELINE.policy, seen).refused
+
+
+def test_inv_40_what_threatens_the_slot_is_said_beside_an_offset_that_cannot_be_read() -> None:
+    large, nearly = replace(SLOT, restart=Lsn(1)), replace(SLOT, safe_bytes=1_000_000)
+    grows = diagnose(observed(facts(large, log=replace(SERVER, lsn=Lsn(11 * 1024**3))), UNSEEN))
+    assert "SLOT_GROWS" in {one.code for one in grows.others}
+    failed = replace(UNSEEN, tasks=FAILED.tasks)
+    risk = diagnose(observed(facts(nearly), failed))
+    assert "AT_RISK" in {one.code for one in risk.others}
+    assert not any("CONNECTOR_FAILED" in one.code for one in risk.others)  # nobody knows that the source has it all
+    assert any("EOFException" in text for text in risk.evidence.values())
+
+
 def test_every_row_has_a_case() -> None:
     codes = {row.code for row in PROBLEMS}
     assert codes == {code for _, code, *_ in ROWS}
