@@ -233,7 +233,7 @@ def _watched(run: Run, observation: Observation, seconds: float) -> Observation:
     try:
         capture = _capture(connector)
         topics = _watched_topics(observation, capture)
-        if not topics:
+        if not topics and _has_topics(observation):
             return observation  # nothing says whether events arrive
         began = _produced(run, topics)
 
@@ -255,6 +255,12 @@ def _watched_topics(observation: Observation, capture: Capture) -> list[str]:
     """The topics in which a connector that works writes something: its tables', as far as they have names, and heartbeats."""
     known = observation.transport.of_table if isinstance(observation.transport, TransportFacts) else {}
     return [topic for topic in (*known.values(), capture.heartbeat_topic) if topic]
+
+
+def _has_topics(observation: Observation) -> bool:
+    """Whether events arrive in topics, though they may not be known; a job that writes its tables itself has none."""
+    transport = observation.transport
+    return not isinstance(transport, TransportFacts) or bool(transport.unnamed)
 
 
 def _produced(run: Run, topics: list[str]) -> Mapping[str, Mapping[int, int]]:

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from airflow_cdc.connectors.moving import heartbeat_check, keep_alive_check
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.text import number_in
 
@@ -42,7 +42,8 @@ class FlinkCapture:
     """The sources of one job, parsed (core.capture.CaptureSettings).
 
     `reads`: the names that each source reads, as (database, table), each a regular expression; (): not known. `between`:
-    what the job does to rows between its sources and the tables that it writes.
+    what the job does to rows between its sources and the tables that it writes. `rows_refused`: the options with which its
+    events are not whole, which says nothing about its position (INV 40).
     """
 
     truncates_way_out: ClassVar[str] = ""
@@ -59,7 +60,7 @@ class FlinkCapture:
     observed_only: bool = True
     years_adjusted: bool = False
     between: str = ""
-    rows_refused: CdcError | None = None
+    rows_refused: ConfigError | None = None
 
     @property
     def quickened(self) -> Mapping[str, str]:
@@ -73,10 +74,8 @@ class FlinkCapture:
 
     @classmethod
     def from_config(cls, config: Mapping[str, str]) -> FlinkCapture:
-        """Parse the settings that `flat` made. Raises ConfigError for one with which the events are not whole."""
+        """Parse the settings that `flat` made. Never fails (INV 40)."""
         sources = _sources(config)
-        for options in sources:
-            _check(options)
         if not sources:
             return cls(config[NAME])
         healing = [f"{key}={one[key]}" for one in sources for key in _LOSES if one.get(key, _FAILS) != _FAILS]
@@ -87,6 +86,7 @@ class FlinkCapture:
             min(_keep_alive(one.get(KEEP_ALIVE, "")) for one in sources),
             tuple(dict.fromkeys(healing)),
             between=config.get(BETWEEN, ""),
+            rows_refused=_refused(sources),
         )
 
     def topic_of(self, table: str) -> str:  # noqa: ARG002
@@ -106,6 +106,12 @@ class FlinkCapture:
         return table
 
     def check_table(self, table: Table) -> None:
+        """Raises ConfigError for a table that no source reads, or whose rows the sources change or leave out."""
+        self.check_read(table)
+        if self.rows_refused is not None:
+            raise self.rows_refused
+
+    def check_read(self, table: Table) -> None:
         """Raises ConfigError for a table that no source reads."""
         if self.reads and not any(_matches(one, table) for one in self.reads):
             raise ConfigError(
@@ -123,15 +129,21 @@ def _matches(reads: tuple[str, str], table: Table) -> bool:
         return True  # of another dialect, or of one that takes for ever here: nothing is said of it
 
 
-def _check(options: Mapping[str, str]) -> None:
-    wrong = {key: why for key, why in _REFUSED.items() if options.get(key, "false").lower() != "false"}
-    wrong |= {
-        key: "columns, keys or operations are changed or left out" for key in options if _DEBEZIUM_FILTERS.match(key)
-    }
-    for key, why in wrong.items():
-        raise ConfigError(
-            f"{key} is {options[key]!r}: {why}", where="the options of the job's source", todo="Remove it."
-        )
+def _refused(sources: Sequence[Mapping[str, str]]) -> ConfigError | None:
+    """All options with which events are not whole, as one error."""
+    wrong = dict.fromkeys(f"{key} is {options[key]!r}: {why}" for options in sources for key, why in _faults(options))
+    if not wrong:
+        return None
+    return ConfigError("; ".join(wrong), where="the options of the job's source", todo="Remove what this names.")
+
+
+def _faults(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for key, why in _REFUSED.items():
+        if options.get(key, "false").lower() != "false":
+            yield key, why
+    for key in options:
+        if _DEBEZIUM_FILTERS.match(key):
+            yield key, "columns, keys or operations are changed or left out"
 
 
 def flat(name: str, sources: Sequence[Mapping[str, str]], between: Sequence[str] = ()) -> dict[str, str]:

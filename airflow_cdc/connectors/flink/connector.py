@@ -18,7 +18,7 @@ from airflow_cdc.connectors.flink.rest import FlinkRest
 from airflow_cdc.connectors.flink.start import Start, StartFile, StartStore
 from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.core.endpoint import CallLimits, Login
-from airflow_cdc.core.errors import CdcError, ConnectorError, DeadlineError
+from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.core.observation import ConnectorFacts, ConnectorState
 from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
 from airflow_cdc.core.poll import NotYet, poll_until
@@ -112,7 +112,7 @@ class FlinkConnector:
         state, config = self._state(name, job), self.raw_config(name)
         stored = self._stored(name)
         stops = self._rest.checkpoint_settings(job.id) if job else {}
-        capture, fault = _captured(config)
+        capture = FlinkCapture.from_config(config)
         key = {"server": name}
         interval = None if stops is None else int(stops.get("interval", 0))
         return FlinkFacts(
@@ -124,9 +124,8 @@ class FlinkConnector:
             offsets_count=len(stored),
             address=_address(config),
             # a position that is stored seldom cannot be told from one that stands still
-            heartbeats=bool(capture and capture.heartbeat_ms) and interval is not None and interval <= _WATCHABLE_MS,
+            heartbeats=bool(capture.heartbeat_ms) and interval is not None and interval <= _WATCHABLE_MS,
             capture=capture,
-            capture_fault=fault,
             jobs=tuple(one.id for one in live),
             checkpoint_ms=interval,
             deleted_on_cancel=bool(stops and stops["externalization"]["delete_on_cancellation"]),
@@ -461,10 +460,3 @@ class _MissingJobError(ConnectorError):
 def _address(config: Mapping[str, str]) -> str:
     host = config.get("source.1.hostname", "")
     return f"{host}:{config.get('source.1.port', '3306')}" if host else ""
-
-
-def _captured(config: Mapping[str, str]) -> tuple[FlinkCapture | None, CdcError | None]:
-    try:
-        return FlinkCapture.from_config(config), None
-    except CdcError as error:
-        return None, error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from airflow_cdc.connectors.flink.capture import FlinkCapture
@@ -34,11 +35,26 @@ _FAILING: Final = frozenset({30, 33, 52, 53})
 
 
 def setting_refused(case: AnyCase) -> Evidence | None:
-    """An option with which the job's events are not whole."""
+    """The pipeline has a sink, and the job has an option with which its events are not whole."""
+    error = _rows_error(case) if case.seen.pipeline.has_sink else None
+    return None if error is None else evidence(case, _CONFIG, {"rows": f"refused, because {error}"})
+
+
+def rows_remark(case: AnyCase) -> Iterator[str]:
+    """Why the job's rows are not those of its source, said beside any diagnosis."""
+    if (error := _rows_error(case)) is not None:
+        yield f"rows: refused, because {error}"
+
+
+def rows_changed(case: AnyCase) -> str:
+    """A job whose options change rows, or leave some out: a comparison would find them again and again."""
+    error = _rows_error(case)
+    return "" if error is None else str(error)
+
+
+def _rows_error(case: AnyCase) -> CdcError | None:
     facts = _facts(case)
-    if facts is None or facts.capture_fault is None:
-        return None
-    return evidence(case, _CONFIG, {"refused": str(facts.capture_fault)})
+    return facts.capture.rows_refused if facts is not None and facts.capture is not None else None
 
 
 def stores_nothing(case: AnyCase) -> Evidence | None:
@@ -80,12 +96,12 @@ def several_jobs(case: AnyCase) -> Evidence | None:
 def tables_not_read(case: AnyCase) -> Evidence | None:
     """Tables that no source of the job reads."""
     facts, schema = _facts(case), case.seen.schema
-    if facts is None or facts.capture is None or not isinstance(schema, SchemaFacts):
+    if facts is None or not isinstance(facts.capture, FlinkCapture) or not isinstance(schema, SchemaFacts):
         return None
     unread: dict[str, object] = {}
     for name, table in schema.definitions.items():
         try:
-            facts.capture.check_table(table)
+            facts.capture.check_read(table)
         except CdcError as error:
             unread[name] = error
     return evidence(case, _CONFIG, unread) if unread else None
@@ -189,7 +205,7 @@ PROBLEMS = (
     Problem(
         "CONNECTOR_MISCONFIGURED",
         84,
-        "The job has an option with which its events cannot be followed.",
+        "The job has an option that changes rows or leaves some out, so no table is recovered.",
         setting_refused,
     ),
     Problem(
@@ -237,9 +253,10 @@ PROBLEMS = (
 
 RULES = Rules(
     PROBLEMS,
+    remarks=(rows_remark,),
     beside=(Beside(_FAILING, restart_evidence),),
     blockers={
-        FULL: (by_yaml, without_key, several_sources, shares_its_job, no_copy),
+        FULL: (rows_changed, by_yaml, without_key, several_sources, shares_its_job, no_copy),
         DIFF_REPAIR: (_not_built("the rows that differ are not put right by themselves"),),
         NEXT_FILE: (_not_built("what was cut from the log is not put right by itself"),),
         DETOUR: (_not_built("the job's options name one server, and are not changed from here"),),

@@ -16,6 +16,7 @@ import pytest
 from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.flink.capture import FlinkCapture
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import ConnectorError, SourceError, TransportError, UnknownStateError
 from airflow_cdc.core.forecast import Retention
@@ -270,6 +271,13 @@ STUCK = replace(
 
 def test_a_connector_that_does_not_move_while_watched_loops(run: Run, clients: Any) -> None:
     clients.source.facts_for.return_value = STUCK
+    assert diagnose(observe.observe(run, watch=0.2)).code == "CONNECTOR_LOOPING"
+
+
+def test_a_job_without_topics_is_watched_by_its_offset_alone(run: Run, clients: Any) -> None:
+    clients.source.facts_for.return_value = STUCK
+    clients.connector.facts.return_value = replace(clients.connector.facts.return_value, capture=FlinkCapture("shop"))
+    clients.transport.end_offsets.return_value = {}
     assert diagnose(observe.observe(run, watch=0.2)).code == "CONNECTOR_LOOPING"
 
 

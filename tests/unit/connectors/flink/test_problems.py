@@ -10,16 +10,22 @@ from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.problems import RULES, numbered_anew, shares_its_job
 from airflow_cdc.connectors.flink.settings import FlinkSettings
-from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.observation import SinkFacts, TaskState
 from airflow_cdc.core.problem import Evidence
+from airflow_cdc.decisions.diagnosis.diagnose import diagnose
 from airflow_cdc.decisions.diagnosis.strategy import FULL, TRANSLATE
+from airflow_cdc.kinds import rules_for
 from airflow_cdc.sinks.hudi.settings import HudiSettings
 from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.transports.direct.settings import DirectSettings
 from tests.unit.builders import CONTROL, PIPELINE, SOURCE, UUID, seen
+from tests.unit.faults import NO_SINK, PURGED
 
 ADDRESS = "db:3306"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+FLINK = replace(
+    PIPELINE, connector=FlinkSettings("flink", "f", "shop"), transport=DirectSettings("direct"), sink=NO_SINK
+)
 SHOP = {"database-name": "shop", "table-name": "orders|customers"}
 
 
@@ -52,9 +58,16 @@ def held(rank: int, connector: FlinkFacts) -> Evidence | None:
 
 
 def test_an_option_that_cannot_be_followed() -> None:
+    """It is said beside what is wrong with the position, and is a problem of its own only where there is a sink."""
     assert held(84, facts()) is None
-    fault = ConfigError("scan.read-changelog-as-append-only.enabled is 'true'")
-    assert "append-only" in (held(84, facts(capture=None, capture_fault=fault)) or {})["refused"]
+    append_only = flat("shop", ({**SHOP, "scan.read-changelog-as-append-only.enabled": "true"},))
+    job = facts(capture=FlinkCapture.from_config(append_only))
+    assert "append-only" in (held(84, job) or {})["rows"]
+    lost = replace(seen(connector=job, source=replace(PURGED, address=ADDRESS)), pipeline=FLINK)
+    told = diagnose(lost, rules_for(FLINK))
+    assert told.code == "GTID_PURGED"
+    assert any("append-only" in one and one.startswith("rows: refused") for one in told.remarks)
+    assert "CONNECTOR_MISCONFIGURED" not in {one.code for one in told.others}
 
 
 def test_a_job_that_takes_no_checkpoints() -> None:

@@ -44,9 +44,14 @@ def test_the_heartbeat_is_read_as_flink_writes_it(written: str, milliseconds: in
         {"debezium.skipped.operations": "d"},
     ],
 )
-def test_what_changes_or_leaves_out_events_is_refused_by_name(option: dict[str, str]) -> None:
+def test_inv_40_what_changes_or_leaves_out_events_is_a_fact_about_rows(option: dict[str, str]) -> None:
+    made, orders = capture({**SHOP, **option}), replace(table(column("id", "int")), name="orders")
+    assert next(iter(option)) in str(made.rows_refused)
+    made.check_read(orders)
     with pytest.raises(ConfigError, match=next(iter(option)).replace(".", r"\.")):
-        capture({**SHOP, **option})
+        made.check_table(orders)
+    followed = {name: value for name, value in {**SHOP, **option}.items() if name not in option}  # what it advises
+    assert capture(followed).rows_refused is None
 
 
 def test_a_table_that_no_source_reads_is_refused() -> None:
