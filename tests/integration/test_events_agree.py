@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
+from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Json
 from airflow_cdc.decisions.compare.json_text import json_canonical
@@ -54,6 +55,13 @@ CLOCK = {
     "dt3": ("datetime(3)", "'1582-10-10 01:02:03.004'", "'9999-12-31 23:59:59.999'", "'1970-01-01'"),
     "ti": ("time(3)", "'00:00:00.001'", "'23:59:59.999'", "'12:00:00'"),
     "ts": ("timestamp(6) NULL", "'1970-01-01 00:00:01.000001'", "'2038-01-19 03:14:07.999999'", "'2021-10-31 01:30'"),
+}
+# decimals that come back from doubles: with 15 digits and fewer
+DIGITS = {
+    "a": ("decimal(15,0)", "999999999999999", "-999999999999999", "NULL"),
+    "b": ("decimal(15,15)", "0.999999999999999", "-0.000000000000001", "0"),
+    "c": ("decimal(15,6)", "999999999.999999", "-123456789.100001", "0.1"),
+    "d": ("decimal(9,2)", "9999999.99", "-0.01", "0.29"),
 }
 REFUSED = {"connect": {"ti"}, "isostring": {"ti"}, "nanoseconds": {"dt3"}}
 
@@ -161,12 +169,15 @@ class Captured:
 def captured(mysql: MySqlServer, connect_worker: ConnectWorker, kafka: str, spark: SparkSession) -> Iterator[Captured]:
     register_functions(spark)
     made = Captured(mysql, connect_worker, kafka, spark)
+    digits = ", ".join(f"{name} {kind}" for name, (kind, *_) in DIGITS.items())
     clock = ", ".join(f"{name} {kind}" for name, (kind, *_) in CLOCK.items())
     made.run(
         f"CREATE DATABASE {made.schema}",
         create_sql(f"{made.schema}.every"),
         f"CREATE TABLE {made.schema}.clock (id int PRIMARY KEY, {clock})",
+        f"CREATE TABLE {made.schema}.digits (k decimal(4,2) PRIMARY KEY, {digits})",
     )
+    made.follow("double", "digits", {"decimal.handling.mode": "double"})
     for name, modes in VALUE_MODES.items():
         made.follow(name, "every", modes)
     for mode in TIME_MODES:
@@ -177,6 +188,8 @@ def captured(mysql: MySqlServer, connect_worker: ConnectWorker, kafka: str, spar
     made.run(*insert_sql(f"{made.schema}.every", real_days=True))
     rows = [[values[at] for values in CLOCK.values()] for at in (1, 2, 3)]
     made.run(*(f"INSERT INTO {made.schema}.clock VALUES ({i}, {', '.join(row)})" for i, row in enumerate(rows)))
+    numbers = [[values[at] for values in DIGITS.values()] for at in (1, 2, 3)]
+    made.run(*(f"INSERT INTO {made.schema}.digits VALUES ({i}.07, {', '.join(row)})" for i, row in enumerate(numbers)))
     yield made
     for connector in made.connectors:
         connect_worker.call("DELETE", f"/connectors/{connector}")
@@ -226,6 +239,20 @@ def test_each_time_mode_decodes_exactly(captured: Captured, mode: str) -> None:
     ours = dict(captured.spark.sql(f"SELECT id, {spark_row_hash(table)} FROM clock_events").collect())
     theirs = dict(captured.run(f"SELECT id, {mysql_row_hash(table)} FROM {quote_table(table)}"))
     assert ours == theirs, differing_columns(captured, table, "clock_events")
+
+
+def test_decimals_of_15_digits_come_back_from_doubles(captured: Captured) -> None:
+    table = captured.table("digits")
+    captured.rows("double", table, 3).createOrReplaceTempView("digits_events")
+    ours = dict(captured.spark.sql(f"SELECT k, {spark_row_hash(table)} FROM digits_events").collect())
+    theirs = dict(captured.run(f"SELECT k, {mysql_row_hash(table)} FROM {quote_table(table)}"))
+    assert len(theirs) == 3
+    assert ours == theirs
+    wide = replace(
+        table, columns=(*table.columns, *(one for one in captured.table("every").columns if one.name == "d18"))
+    )
+    with pytest.raises(SchemaError, match=r"decimal\.handling\.mode=double cannot carry"):
+        captured.events("double").decode(captured.spark.range(0), wide)
 
 
 def test_whole_records_decode_in_memory_as_by_spark(captured: Captured) -> None:

@@ -1,12 +1,19 @@
-"""Connect's Decimal: an unscaled number in bytes, the highest first, in two's complement. JSON has the same bytes in base64."""
+"""Connect's Decimal: an unscaled number in bytes, the highest first, in two's complement. JSON has the same bytes in base64.
+
+A decimal of at most 15 digits can also be sent as a double, from which it comes back exactly.
+"""
 
 from __future__ import annotations
 
+import math
 from decimal import Context, Decimal
 from typing import Final
 
 # as many digits as PostgreSQL has: numeric(3,-2) is sent with the scale 2046
 WIDE: Final = Context(prec=200_000)
+
+# a decimal of so many digits is the only one of its scale that has this nearest double (C's DBL_DIG)
+DOUBLE_DIGITS: Final = 15
 
 
 def is_shortest(raw: bytes) -> bool:
@@ -30,3 +37,13 @@ def unscaled(number: Decimal, scale: int) -> bytes:
     # one more bit than the number has: its sign
     size = (value if value >= 0 else ~value).bit_length() // 8 + 1
     return value.to_bytes(size, "big", signed=True)
+
+
+def of_double(number: float, scale: int) -> Decimal:
+    """The decimal of at most DOUBLE_DIGITS digits and this scale whose nearest double was sent. Raises ValueError for no such double."""
+    if not math.isfinite(number):
+        raise ValueError(number)
+    fitted = Decimal(number).quantize(Decimal(1).scaleb(-scale), context=WIDE)
+    if float(fitted) != number:
+        raise ValueError(number)
+    return fitted.copy_abs() if fitted.is_zero() else fitted

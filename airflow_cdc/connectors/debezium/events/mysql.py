@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_cdc.connectors.debezium.events.mysql_charsets import check_charset, doubt, signs_of
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.events.value import NoValueError, Shape, Value, Wire, as_is, document, within
+from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, of_double
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
 if TYPE_CHECKING:
@@ -147,7 +148,9 @@ def _same(shape: Shape, check: Callable[[Any], Any], **more: Any) -> Value:
 def _decimal(column: Column, modes: DecodeModes) -> Value:
     precision, scale = words_of(column).digits
     if modes.decimal == "double":
-        raise _refuse(column, "decimal", "double", "string")
+        if precision > DOUBLE_DIGITS:
+            raise _refuse(column, "decimal", "double", "string")
+        return Value(Shape(Wire.FLOAT64), partial(_of_double, precision=precision, scale=scale))
     if modes.decimal == "precise":
         return _precise(precision, scale, modes)
     return Value(_STRING, partial(_written, precision=precision, scale=scale), partial(_plain, scale=scale))
@@ -169,6 +172,13 @@ def _fitting(number: Decimal, precision: int, scale: int) -> Any:
     if number.is_zero() and number.is_signed():
         raise NoValueError
     return f"{number:.{scale}f}"
+
+
+def _of_double(number: float, precision: int, scale: int) -> Any:
+    try:
+        return _fitting(of_double(number, scale), precision, scale)
+    except ValueError:
+        raise NoValueError from None
 
 
 def _written(text: str, precision: int, scale: int) -> Any:

@@ -22,7 +22,7 @@ from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
 from airflow_cdc.events.value import WRONG, NoValueError, Shape, Value, Wire, as_is, document, within
-from airflow_cdc.events.wire.decimals import WIDE
+from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, WIDE, of_double
 from airflow_cdc.sources.postgres.types import words_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ PLACEHOLDER: Final = "__debezium_unavailable_value"
 _METADATA: Final = "provide.transaction.metadata"
 
 _SETTINGS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "decimal": ("decimal.handling.mode", ("precise", "string"), "precise"),
+    "decimal": ("decimal.handling.mode", ("precise", "string", "double"), "precise"),
     "time": ("time.precision.mode", ("adaptive", "adaptive_time_microseconds", "microseconds"), "adaptive"),
     "binary": ("binary.handling.mode", ("bytes", "base64", "base64-url-safe", "hex"), "bytes"),
     "interval": ("interval.handling.mode", ("numeric", "string"), "numeric"),
@@ -81,10 +81,7 @@ class PostgresValues:
         }
         for name, (setting, known, _) in _SETTINGS.items():
             if modes[name] not in known:
-                why = ": it rounds numbers to some 16 digits" if modes[name] == "double" else ""
-                raise SchemaError(
-                    f"{setting}={modes[name]} cannot be decoded{why}", todo=f"Use one of {', '.join(known)}."
-                )
+                raise SchemaError(f"{setting}={modes[name]} cannot be decoded", todo=f"Use one of {', '.join(known)}.")
         placeholder = config.get("unavailable.value.placeholder", PLACEHOLDER)
         return cls(**modes, placeholder=placeholder, numbered=is_true(config.get(_METADATA, "")))
 
@@ -182,6 +179,10 @@ def _numeric(modes: PostgresValues, f: _Field) -> Carried:
     fit = partial(_fitted, unit=Number(1).scaleb(-scale), most=most)
     if modes.decimal == "string":
         return _STRING, partial(_written, fit=fit)
+    if modes.decimal == "double":
+        if max(precision, scale) > DOUBLE_DIGITS:
+            raise _mode_refused(f, "decimal.handling.mode", modes.decimal, "string")
+        return Shape(Wire.FLOAT64), partial(_of_double, scale=scale, fit=fit)
     return Shape(Wire.DECIMAL, scale=_sent_scale(f)), fit
 
 
@@ -204,6 +205,13 @@ def _written(text: str, fit: Callable[[Number], Any]) -> Any:
     if _DECIMAL.fullmatch(text) is None:
         raise NoValueError
     return fit(Number(text))
+
+
+def _of_double(number: float, scale: int, fit: Callable[[Number], Any]) -> Any:
+    try:
+        return fit(of_double(number, scale))
+    except ValueError:
+        raise NoValueError from None
 
 
 def _fitted(number: Number, unit: Number, most: int | None) -> Number | str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -126,6 +127,20 @@ def test_a_decimal_that_a_sink_has_no_number_for_is_written_in_full(text: str, k
     assert read(WIDE, text) == kept
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("0.1", "0.10"), ("1.0E7", BAD), ("9999999.99", "9999999.99"), ("-0.01", "-0.01"), ("-0.0", "0.00"),
+        ("0.29", "0.29"), ("0.125", BAD), ('"NaN"', BAD),
+    ],
+)  # fmt: skip
+def test_a_decimal_comes_back_from_its_nearest_double_or_not_at_all(text: str, kept: object) -> None:
+    """Not of the column's scale, or of more digits: then it was another column's, as before DDL."""
+    seen = read(column("d", "decimal(9,2)", **NUMBERS), text, DecodeModes(decimal="double"))
+    assert seen == (kept if kept is BAD else Decimal(str(kept)))
+    assert not isinstance(seen, Decimal) or (seen.as_tuple().exponent, seen.is_signed()) == (-2, seen < 0)
+
+
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp(6)"])
 def test_the_instant_0_is_a_zero_date_where_the_column_may_be_null(kind: str) -> None:
     zero = '"1970-01-01T00:00:00Z"'
@@ -140,7 +155,7 @@ NUMBERS = {"precision": 9, "scale": 2}
 @pytest.mark.parametrize(
     ("column_type", "more", "modes", "setting"),
     [
-        ("decimal(9,2)", NUMBERS, {"decimal": "double"}, "decimal.handling.mode=double"),
+        ("decimal(16,2)", {"precision": 16, "scale": 2}, {"decimal": "double"}, "decimal.handling.mode=double"),
         ("decimal(9,2)", NUMBERS, {"decimal_format": "numeric"}, "value.converter.decimal.format=NUMERIC"),
         ("time(6)", {"fsp": 6}, {"time": "connect"}, "time.precision.mode=connect"),
         ("time", {"fsp": 0}, {"time": "isostring"}, "time.precision.mode=isostring"),
@@ -165,6 +180,7 @@ def test_inv_31_modes_that_lose_precision_are_refused_with_column_and_setting(
         ("date", {}, {"time": "nanoseconds"}),
         ("timestamp(6)", {"fsp": 6}, {"time": "connect"}),
         ("varchar(9)", {}, {"decimal": "double"}),
+        ("decimal(15,15)", {"precision": 15, "scale": 15}, {"decimal": "double"}),
     ],
 )
 def test_modes_are_refused_only_for_the_columns_they_harm(

@@ -61,10 +61,10 @@ def test_inv_31_every_sign_of_a_character_set_is_found(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("mode", "value", "kind"),
-    [("time.precision.mode", "connect", "time"), ("decimal.handling.mode", "double", "decimal(9,2)")],
+    [("time.precision.mode", "connect", "time"), ("decimal.handling.mode", "double", "decimal(16,2)")],
 )
 def test_inv_31_a_mode_that_loses_values_is_refused_before_anything_is_read(mode: str, value: str, kind: str) -> None:
-    made = table(ID, column("c", kind, precision=9, scale=2, fsp=0), key=("id",))
+    made = table(ID, column("c", kind, precision=16, scale=2, fsp=0), key=("id",))
     with pytest.raises(SchemaError, match=f"{mode}={value} cannot carry"):
         ConnectorSettings.from_config({**CONFIG, mode: value}).check_table(made)
 

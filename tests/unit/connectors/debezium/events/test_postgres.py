@@ -337,6 +337,10 @@ def test_an_array_is_all_or_nothing(value: list[Any], read: Any) -> None:
         (column("bit", modifier=65), {}),
         (array("timestamptz"), {}),
         (column("numeric"), {"decimal": "precise"}),
+        (column("numeric"), {"decimal": "double"}),
+        (numeric(16, 2), {"decimal": "double"}),
+        (numeric(3, 16), {"decimal": "double"}),
+        (column("money"), {"decimal": "double"}),
         (column("interval"), {"interval": "numeric"}),
         (column("hstore", type_schema="public"), {"hstore": "map"}),
     ],
@@ -349,7 +353,7 @@ def test_what_events_do_not_carry_exactly_is_refused_by_name(one: Column, modes:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("decimal.handling.mode", "double"), ("time.precision.mode", "connect"), ("binary.handling.mode", "raw")],
+    [("decimal.handling.mode", "float"), ("time.precision.mode", "connect"), ("binary.handling.mode", "raw")],
 )
 def test_a_mode_that_cannot_be_decoded_is_named(setting: str, value: str) -> None:
     with pytest.raises(SchemaError, match=f"{setting}={value}"):
