@@ -63,9 +63,56 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
         "CONNECTOR_FAILED",
         147,
-        r"TableIdNotFoundException|not found tableId|column size is not match|parse row data failed|fetch failed by table meta|"
+        r"column size is not match|parse row data failed|fetch failed by table meta|"
         r"unmatch column metadata|with command: show create table|process query failed\. pls submit",
         "Canal cannot decode an event: it does not know the table as it was when the event was written",
+    ),
+    KnownText(
+        "POSITION_MID_EVENT",
+        125,
+        r"TableIdNotFoundException|not found tableId",
+        "the cursor is inside a transaction, after the description of its tables: set it to where a transaction begins",
+        otherwise=(
+            (
+                "CONNECTOR_FAILED_TRANSIENT",
+                "said once: Canal looks for the transaction's beginning by itself and reads on",
+            ),
+        ),
+        ask="SHOW BINLOG EVENTS IN 'FILE' FROM POSITION LIMIT 3 with the cursor's journalName and position (does a Gtid,"
+        " Anonymous_Gtid or Query event come first?)",
+        says="TableIdNotFoundException: not found tableId",
+    ),
+    KnownText(
+        "TRANSPORT_MISCONFIGURED",
+        126,
+        r"No route info (of|for) this topic",
+        "RocketMQ's name server knows no broker for the topic: it does not exist there, or its name lacks the instance's",
+        says="No route info of this topic",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        127,
+        r"the message body size over max value|MQBrokerException|MQClientException: CODE|PulsarClientException\$\w+",
+        "the message system refuses what Canal sends (its size, the login, or a call that this version does not know), so Canal"
+        " sends it again without end: the message says which",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        179,
+        r"NoNode for /otter/canal|no alive canal server",
+        "a client of Canal finds no server that runs its destination: none is started, or the destination has another name",
+        otherwise=(
+            ("CONNECTOR_FAILED_TRANSIENT", "a server of the cluster has ended, and another one has not taken over yet"),
+        ),
+        ask="ls /otter/canal/destinations in ZooKeeper (is the destination there, with a node below cluster?)",
+        says="no alive canal server · NoNode for /otter/canal/destinations/…",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED_TRANSIENT",
+        198,
+        r"Remoting(SendRequest|Timeout|Connect|TooMuchRequest)Exception|MQClientException|AsynchronousCloseException|"
+        r"ClosedChannelException",
+        CUT,
     ),
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",

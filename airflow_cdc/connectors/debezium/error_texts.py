@@ -234,6 +234,15 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "the connector stopped during its own snapshot; that copy is incomplete",
     ),
     KnownText(
+        "CONNECTOR_FAILED",
+        199,
+        r"(NullPointerException|IndexOutOfBoundsException|ClassCastException|ConcurrentModificationException|"
+        r"NumberFormatException|StackOverflowError|Cannot invoke \"[^\"\n]{1,200}\" because ).{0,6000}"
+        r"\bat (io\.debezium|com\.github\.shyiko|com\.ververica\.cdc|org\.apache\.flink\.cdc|com\.alibaba\.otter)\.",
+        "the engine failed by an error in its own code: what it logged just before says at which event or setting; a newer version"
+        " may have it mended, and a restart meets it again",
+    ),
+    KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
         191,
         r"Connection refused|Connection reset|Broken pipe|No route to host|UnknownHostException|SocketException|"

@@ -33,6 +33,13 @@ _RETRIED: Final = re.compile(
     r"retriable ?exception|re-attempt|restart automatically|\battempt \d+ (?:out )?of \d+",
     re.IGNORECASE,
 )
+# said of a task that ended, by those that only pass an error on: the reason is a line before it, if it has no cause below it
+_HOLLOW: Final = re.compile(
+    r"exception from producer send callback|exception occurred in the change event producer|engine failed to start|"
+    r"error while trying to run connector class|task (threw an uncaught|is being killed)|"
+    r"one or more fetchers have encountered|recovery is suppressed by|connector has been (killed|stopped)",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -141,6 +148,8 @@ def _incidents(
         named = _named(weighed, quiet if weighed.weight is Weight.QUIET else every)
         if named is None:
             continue
+        if weighed.weight is Weight.ENDED and not named.rank and _HOLLOW.search(named.line):
+            weighed = replace(weighed, weight=Weight.RETRIED)
         if incidents[-1] and _apart(incidents[-1][-1].entry, entry):
             incidents.append([])
         incidents[-1].append(_Named(weighed, named, index))

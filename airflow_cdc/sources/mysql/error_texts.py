@@ -210,7 +210,7 @@ SHARED: Final[tuple[KnownText, ...]] = (
         r"Failed to connect to (MySQL|MariaDB)|No operations allowed after connection closed|"
         r"Could not create connection to database server|disconnected by the server because of inactivity|"
         r"Lock wait timeout exceeded|Deadlock found when trying|"
-        r"BinaryLogClient was unable to connect|Query execution was interrupted|Unable to connect to the [^\n]{0,20}database",
+        r"Failed to restore (lost )?connection to|Trying to restore lost connection|BinaryLogClient was unable to connect|Query execution was interrupted|Unable to connect to the [^\n]{0,20}database",
         CUT,
     ),
 )

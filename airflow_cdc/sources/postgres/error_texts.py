@@ -145,7 +145,8 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "SOURCE_MISCONFIGURED",
         34,
         r"slot \"[^\"]*\" was not created in this database|physical replication slot for logical decoding|"
-        r"contains invalid character|CREATE_REPLICATION_SLOT.{0,2000}syntax error|unrecognized pgoutput option|only supports protocol \d+ or higher|could not access file \"(decoderbufs|wal2json)",
+        r"contains invalid character|(CREATE_REPLICATION_SLOT|Creation of replication slot failed).{0,6000}syntax error|"
+        r"unrecognized pgoutput option|only supports protocol \d+ or higher|could not access file \"(decoderbufs|wal2json)",
         "the slot, its name or its output plugin is not what the connector needs: another database, another plugin, or none",
     ),
     KnownText(

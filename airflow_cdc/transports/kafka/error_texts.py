@@ -6,6 +6,10 @@ from typing import Final
 
 from airflow_cdc.core.error_texts import CUT, KnownText
 
+_OWN_CLIENTS: Final = (
+    "a client lacks the brokers' security settings: the schema history's clients have their own"
+    " (schema.history.internal.producer.* and .consumer.*), and a restart does not help"
+)
 TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
         "TRANSPORT_MISCONFIGURED",
@@ -49,6 +53,19 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         r"RecordTooLargeException|message is \d+ bytes when serialized which is larger than",
         "one record is larger than the producer or the topic allows: raise max.request.size (producer.override.…) and the"
         " topic's max.message.bytes; a restart does not help",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED_TRANSIENT",
+        189,
+        r"Timeout expired while fetching topic metadata|Timed out waiting for a node assignment",
+        CUT,
+        otherwise=(
+            (
+                "CONNECTOR_FAILED",
+                _OWN_CLIENTS,
+            ),
+        ),
+        ask="kafka-topics --bootstrap-server … --list, from the worker (do the brokers answer? then it is the settings)",
     ),
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",

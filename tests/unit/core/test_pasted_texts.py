@@ -255,3 +255,19 @@ def test_what_stands_before_each_line_of_a_long_log_does_not_change_which_failur
     found = finding(wrap(AT.format("2:11", "ERROR", SLOT) + READS + killed))
     assert (found.leads.code, found.leads.line) == ("CONNECTOR_FAILED", "java.lang.NullPointerException: mask")
     assert [one.code for one in found.over] == ["SLOT_MISSING"]
+
+
+def test_a_task_that_only_passes_an_error_on_is_named_by_the_line_before_it() -> None:
+    """That sending failed is said when the task ends; why it failed is said before, at the record."""
+    log = (
+        "[2026-10-02 04:11:09,201] ERROR WorkerSourceTask{id=crm-0} failed to send record to crm.t: (org.apache.kafka.connect.runtime.WorkerSourceTask)\n"
+        "org.apache.kafka.common.errors.RecordTooLargeException: The message is 4794004 bytes when serialized which is larger than 1048576\n"
+        "[2026-10-02 04:11:10,101] ERROR WorkerSourceTask{id=crm-0} Task is being killed and will not recover until manually restarted\n"
+        "org.apache.kafka.connect.errors.ConnectException: WHY\n"
+        "\tat org.apache.kafka.connect.runtime.WorkerSourceTask.maybeThrowProducerSendException(WorkerSourceTask.java:266)\n"
+    )
+    assert (
+        "larger than the producer"
+        in finding(log.replace("WHY", "Unrecoverable exception from producer send callback")).leads.meaning
+    )
+    assert "no list of ours" in finding(log.replace("WHY", "the moon is full")).leads.meaning
