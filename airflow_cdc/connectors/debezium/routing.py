@@ -78,6 +78,8 @@ _TRANSFORM_REASONS = {
     "org.apache.kafka.connect.transforms.Filter": "it leaves out events that we cannot know of",
     "org.apache.kafka.connect.transforms.TimestampRouter": "it routes one table to a topic per day",
 }
+# what ends a refusal of a regular expression
+_OTHERWISE: Final = "Write it as the names that it stands for, each with a backslash before the dot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,18 +283,23 @@ def full_match(pattern: str, text: str, *, ignore_case: bool = False) -> bool:
     try:
         return fits(_compiled(pattern, ignore_case), text)
     except SlowPatternError as error:
-        refuse("a regular expression", pattern, f"it cannot be followed here: {error}")
+        refuse("a regular expression", pattern, f"it cannot be followed here: {error}", _OTHERWISE)
 
 
 @lru_cache(maxsize=20_000)
 def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:
     """Compiled once: Python itself keeps 512, and a list of more tables would be compiled anew for each table."""
     if _JAVA_SET.search(pattern):
-        refuse("a regular expression", pattern, "a set within a set ([a[b]], [a&&b]) means something else in Java")
+        refuse(
+            "a regular expression",
+            pattern,
+            "a set within a set ([a[b]], [a&&b]) means something else in Java",
+            _OTHERWISE,
+        )
     try:
         return re.compile(_python_regex(pattern), re.IGNORECASE if ignore_case else 0)
     except (re.error, RecursionError, OverflowError) as error:
-        refuse("a regular expression", pattern, f"it cannot be followed here: {error}")
+        refuse("a regular expression", pattern, f"it cannot be followed here: {error}", _OTHERWISE)
 
 
 def _python_regex(pattern: str) -> str:
@@ -322,7 +329,8 @@ def _expand(replacement: str, match: re.Match[str]) -> str:
     try:
         return re.sub(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<number>[0-9]{1,9})", piece, replacement)
     except (IndexError, TypeError) as error:
-        refuse("a replacement", replacement, f"it names a group that its pattern does not have: {error}")
+        why = f"it names a group that its pattern does not have: {error}"
+        refuse("a replacement", replacement, why, "Give the pattern that group, or name another one")
 
 
 def refusal(setting: str, value: str, why: str, do: str = "") -> ConfigError:

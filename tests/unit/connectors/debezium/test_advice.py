@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,9 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.flattening import FLATTENS
 from airflow_cdc.connectors.debezium.rows import _REFUSED
 from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.table import Column, Table
+from airflow_cdc.sources.postgres.columns import PgColumn
+from airflow_cdc.sources.postgres.types import column_of
 from tests.unit.tables import column, table
 
 MYSQL = "io.debezium.connector.mysql.MySqlConnector"
@@ -20,6 +24,10 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 PLAIN = {"topic.prefix": "shop", "key.converter": JSON, "value.converter": JSON}
 ROUTER = "org.apache.kafka.connect.transforms.RegexRouter"
 TABLE = table(column("id", "int"), column("note", "varchar(20)"), column("a b", "int"), key=("id",))
+
+
+def pg(kind: str, name: str = "c", **more: Any) -> Column:
+    return column_of(PgColumn(name, 1, kind, kind, **more))
 
 
 def transform(kind: str, **options: str) -> dict[str, str]:
@@ -117,11 +125,10 @@ def test_inv_43_a_refused_setting_is_followed_once_its_advice_is(name: str, kind
     assert ConnectorSettings.from_config(config).refusals == ()
 
 
-def test_inv_43_decimals_that_are_doubles_are_refused_with_the_reason_and_a_way_out() -> None:
-    config = {**PLAIN, "connector.class": POSTGRES, "decimal.handling.mode": "double"}
-    (error,) = ConnectorSettings.from_config(config).refusals
-    assert "rounds" in error.what
-    assert ConnectorSettings.from_config(chosen(config, error)).refusals == ()
+@pytest.mark.parametrize("kind", [MYSQL, POSTGRES])
+def test_inv_43_decimals_that_are_doubles_keep_a_table_out_only_if_they_lose_digits(kind: str) -> None:
+    config = {**PLAIN, "connector.class": kind, "decimal.handling.mode": "double"}
+    assert ConnectorSettings.from_config(config).refusals == ()
 
 
 def test_every_setting_that_is_refused_has_a_case() -> None:
@@ -150,3 +157,133 @@ def test_inv_43_a_refused_column_is_followed_once_its_advice_is(setting: dict[st
         ConnectorSettings.from_config(config).check_table(renamed)
         return
     ConnectorSettings.from_config(followed(config, refused.value.todo)).check_table(TABLE)
+
+
+# a list of tables that cannot be read as Java reads it
+PATTERNS = {"a set in a set": "shop.[a[bt]]", "no end": "shop.(t", "a slow one": r"shop\.(s+)+!"}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS.values(), ids=list(PATTERNS))
+def test_inv_43_a_pattern_that_is_refused_is_followed_as_the_names_that_it_stands_for(pattern: str) -> None:
+    config = {**PLAIN, "connector.class": MYSQL, "table.include.list": pattern}
+    with pytest.raises(
+        CdcError, match="Write it as the names that it stands for, each with a backslash before the dot"
+    ):
+        ConnectorSettings.from_config(config).captures("shop." + "s" * 40)
+    named = ConnectorSettings.from_config({**config, "table.include.list": r"shop\.t"})
+    assert (named.captures("shop.t"), named.captures("shop.u")) == (True, False)
+
+
+def test_inv_43_a_router_whose_replacement_names_no_group_is_followed_once_it_does() -> None:
+    config = {**PLAIN, "connector.class": MYSQL, **transform(ROUTER, regex="shop.*", replacement="x.$1")}
+    with pytest.raises(CdcError, match="Give the pattern that group"):
+        ConnectorSettings.from_config(config).topic_of("shop.t")
+    assert (
+        ConnectorSettings.from_config({**config, "transforms.t.regex": "(shop.*)"}).topic_of("shop.t")
+        == "x.shop.shop.t"
+    )
+
+
+def test_inv_43_a_flattened_table_is_followed_once_its_advice_is() -> None:
+    config = {**PLAIN, "connector.class": MYSQL, **transform(FLATTENS, **{"delete.tombstone.handling.mode": "rewrite"})}
+    keyless = replace(TABLE, key=())
+    with pytest.raises(CdcError, match=r"Give the table a key, remove t from transforms"):
+        ConnectorSettings.from_config(config).check_table(keyless)
+    ConnectorSettings.from_config(config).check_table(TABLE)
+    ConnectorSettings.from_config({**config, "transforms": ""}).check_table(keyless)
+    hidden = {**config, "transforms.t.add.fields": "op", "transforms.t.add.fields.prefix": "n"}
+    shadowed = replace(TABLE, columns=(*TABLE.columns, column("nop", "int")))
+    with pytest.raises(CdcError, match=r"Set another transforms\.t\.add\.fields\.prefix"):
+        ConnectorSettings.from_config(hidden).check_table(shadowed)
+    ConnectorSettings.from_config({**hidden, "transforms.t.add.fields.prefix": "__"}).check_table(shadowed)
+
+
+@pytest.mark.parametrize(
+    ("setting", "advised"),
+    [
+        ({"include.schema.changes": "false"}, {}),
+        (transform(ROUTER, regex="shop(.*)", replacement="x$1"), {"transforms.t.regex": r"shop\..*"}),
+        (
+            {"value.converter": "io.confluent.connect.avro.AvroConverter"},
+            {"schema.history.internal.kafka.topic": "history"},
+        ),
+    ],
+    ids=["no schema changes", "schema changes are routed", "schema changes as Avro"],
+)
+def test_inv_43_ddl_that_no_topic_tells_of_is_seen_once_the_advice_is_followed(
+    setting: dict[str, str], advised: dict[str, str]
+) -> None:
+    config = {**PLAIN, "connector.class": MYSQL, **setting}
+    with pytest.raises(CdcError) as refused:
+        assert ConnectorSettings.from_config(config).ddl_topic is None
+    after = {**config, **advised} if advised else followed(config, refused.value.todo)
+    assert all(name in refused.value.todo or "router's regex" in refused.value.todo for name in advised)
+    assert ConnectorSettings.from_config(after).ddl_topic in {"shop", "history"}
+
+
+def test_inv_43_tables_that_share_a_topic_are_followed_once_the_advice_is() -> None:
+    merged = transform("io.debezium.transforms.ByLogicalTableRouter", **{
+        "topic.regex": "(.*)t[12]", "topic.replacement": "$1t", "key.enforce.uniqueness": "false",
+    })  # fmt: skip
+    config = {**PLAIN, "connector.class": MYSQL, **merged}
+    error = ConnectorSettings.from_config(config).mixed(["shop.t1", "shop.t2"])["shop.t1"]
+    assert error.todo.startswith("Set key.enforce.uniqueness=true on the router")
+    unique = {**config, "transforms.t.key.enforce.uniqueness": "true"}
+    assert ConnectorSettings.from_config(unique).mixed(["shop.t1", "shop.t2"]) == {}
+
+
+def test_inv_43_keys_that_look_wrapped_are_followed_once_the_connector_names_its_converter() -> None:
+    config = {name: value for name, value in PLAIN.items() if "converter" not in name} | {"connector.class": MYSQL}
+    odd = table(column("schema", "int"), column("payload", "int"), key=("schema", "payload"))
+    with pytest.raises(
+        CdcError, match=r"Set key\.converter and key\.converter\.schemas\.enable on the connector itself"
+    ):
+        ConnectorSettings.from_config(config).check_table(odd)
+    own = {**config, "key.converter": JSON, "key.converter.schemas.enable": "true"}
+    ConnectorSettings.from_config(own).check_table(odd)
+
+
+# columns that a mode cannot carry → (kind, the mode, the column)
+MODES = [
+    (MYSQL, {"decimal.handling.mode": "double"}, column("c", "decimal(20,0)", precision=20, scale=0)),
+    (MYSQL, {"time.precision.mode": "connect"}, column("c", "datetime(6)", fsp=6)),
+    (MYSQL, {"time.precision.mode": "isostring"}, column("c", "time", fsp=0)),
+    (MYSQL, {"time.precision.mode": "nanoseconds"}, column("c", "datetime", fsp=0)),
+    (POSTGRES, {"decimal.handling.mode": "double"}, pg("numeric", modifier=(20 << 16) + 4)),
+    (POSTGRES, {"decimal.handling.mode": "precise"}, pg("numeric")),
+    (POSTGRES, {"interval.handling.mode": "numeric"}, pg("interval")),
+    (POSTGRES, {"hstore.handling.mode": "map"}, pg("hstore", type_schema="public")),
+]
+
+
+@pytest.mark.parametrize(("kind", "mode", "odd"), MODES, ids=[f"{k.rpartition('.')[2]}-{m}" for k, m, _ in MODES])
+def test_inv_43_a_mode_that_cannot_carry_a_column_is_followed_once_it_is_another(
+    kind: str, mode: dict[str, str], odd: Column
+) -> None:
+    config, held = {**PLAIN, "connector.class": kind, **mode}, Table("shop", "t", (odd, pg("int4", "id")), ("id",))
+    if kind == MYSQL:
+        held = table(column("id", "int"), odd, key=("id",))
+    with pytest.raises(CdcError) as refused:
+        ConnectorSettings.from_config(config).check_table(held)
+    advice = refused.value.todo.replace(" on the connector", "").rstrip(".")
+    ConnectorSettings.from_config(followed(config, advice)).check_table(held)
+
+
+@pytest.mark.parametrize("kind", ["tsvector", "timetz", "varbit", "name"])
+def test_inv_43_a_column_that_events_do_not_carry_is_left_out_once_it_is_excluded(kind: str) -> None:
+    config = {**PLAIN, "connector.class": POSTGRES}
+    held = Table("shop", "t", (pg("int4", "id"), pg(kind)), ("id",))
+    with pytest.raises(CdcError, match="Exclude the column on the connector"):
+        ConnectorSettings.from_config(config).check_table(held)
+    excluded = ConnectorSettings.from_config({**config, "column.exclude.list": r"shop\.t\.c"})
+    excluded.check_table(held)
+    assert [one.name for one in excluded.carried(held).columns] == ["id"]
+
+
+def test_inv_43_a_table_without_a_key_is_followed_once_its_events_are_numbered() -> None:
+    config, bare = {**PLAIN, "connector.class": POSTGRES}, Table("shop", "t", (pg("int4"),))
+    with pytest.raises(CdcError) as refused:
+        ConnectorSettings.from_config(config).check_table(bare)
+    ConnectorSettings.from_config(followed(config, refused.value.todo.replace(" on the connector", ""))).check_table(
+        bare
+    )
