@@ -2,6 +2,9 @@
 
 The scenes are observations built in memory (a purged log, a lost slot, all in order, a slot that keeps 500 GB); settings and
 diagnosis are the real ones. `FILE=` names another file of the same form. The result is build/reach.json.
+
+An entry has its `config` as Kafka Connect would call it (of a `form` flink: the options of the job's source), or the `text` of a
+file of properties (of a `form` server: Debezium Server's; canal: both of Canal's files in one).
 """
 
 from __future__ import annotations
@@ -13,16 +16,35 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from airflow_cdc.connectors.canal.capture import SERVER_MODE, kept_elsewhere
+from airflow_cdc.connectors.canal.connector import CanalFacts
+from airflow_cdc.connectors.canal.cursor import TYPE, CursorCodec
+from airflow_cdc.connectors.canal.heartbeat import captured
+from airflow_cdc.connectors.canal.properties import DESTINATION
+from airflow_cdc.connectors.canal.settings import CanalSettings
 from airflow_cdc.connectors.debezium.config import ConnectorSettings, publication_of
 from airflow_cdc.connectors.debezium.connector import address_in
-from airflow_cdc.core.observation import ConnectorFacts, Observation, SinkFacts, TransportFacts
+from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
+from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
+from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint
+from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
+from airflow_cdc.connectors.flink.connector import FlinkFacts
+from airflow_cdc.connectors.flink.offset import FlinkCodec
+from airflow_cdc.connectors.flink.settings import FlinkSettings
+from airflow_cdc.connectors.java_properties import parse
+from airflow_cdc.core.observation import ConnectorFacts, Observation, SinkFacts, TaskState, TransportFacts
+from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose
 from airflow_cdc.kinds import rules_for
+from airflow_cdc.sources.mysql.facts import BinlogFile
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.slot import WalStatus, forecast
+from airflow_cdc.transports.direct.settings import DirectSettings
+from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
 from tests.paths import ROOT
-from tests.unit.builders import CONNECTOR, HEALTHY, PIPELINE, SOURCE
+from tests.unit.builders import CONNECTOR, HEALTHY, PIPELINE, SOURCE, UUID
 from tests.unit.faults import NO_SINK, PURGED
 from tests.unit.sources.postgres import pg_scene as pg
 
@@ -35,6 +57,81 @@ def of_config(facts: ConnectorFacts, config: Mapping[str, str]) -> ConnectorFact
     capture = ConnectorSettings.from_config(config)
     beats = capture.heartbeat_ms > 0
     return replace(facts, config=dict(config), capture=capture, heartbeats=beats, address=address_in(config))
+
+
+def of_properties(text: str) -> tuple[dict[str, str], str]:
+    """What Debezium Server's file says of its connector, and why its offset can't be read; "" if it can be."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "application.properties"
+        path.write_text(text)
+        engine = DebeziumEngine(EngineEndpoint(machine="m", config=str(path)), MySqlCodec())
+        return dict(engine.raw_config("shop")), engine.offset_unseen()
+
+
+def unseen(scenes: Mapping[str, tuple[Observation, str]], why: str) -> dict[str, tuple[Observation, str]]:
+    """The scenes of a connector whose offset can't be read: only a slot says that its position is lost."""
+    found = {}
+    for name, (seen, right) in scenes.items():
+        connector = seen.connector
+        assert isinstance(connector, ConnectorFacts)
+        blind = replace(connector, offset=None, key=None, offsets_count=0, offset_unseen=why)
+        found[name] = (replace(seen, connector=blind), right if right.startswith("SLOT_INV") else "UNKNOWN")
+    return found
+
+
+def of_canal(text: str) -> tuple[dict[str, tuple[Observation, str]], str]:
+    """The scenes of a Canal server with these properties, and why no rows can be taken from what it sends."""
+    config = {**parse(text), DESTINATION: "shop"}
+    capture = captured(config)
+    place = {"gtid": "", "included": False, "journalName": "mysql-bin.000009", "position": 500}
+    value = {**place, "serverId": SOURCE.server_id, "timestamp": 1}
+    identity = {"slaveId": -1, "sourceAddress": {"address": "h1", "port": 3306}}
+    cursor = {"@type": TYPE, "identity": identity, "postion": value}
+    facts = CanalFacts(
+        "RUNNING",
+        (TaskState(0, "RUNNING"),),
+        config,
+        CursorCodec().read(cursor, {"server": "shop"}),
+        {"server": "shop"},
+        1,
+        capture=capture,
+    )
+    queued = config.get(SERVER_MODE, "").lower() == "rabbitmq"
+    connector = CanalSettings("canal", "c", "shop", conf="/c", start="x", stop="x", status="x")
+    transport = RabbitMqSettings("rabbitmq", "r") if queued else PIPELINE.transport
+    pipeline = replace(PIPELINE, sink=NO_SINK, connector=connector, transport=transport)
+    found = _mysql(facts, pipeline, "CONNECTOR_MISCONFIGURED" if capture.healing else "HEALTHY", "BINLOG_PURGED")
+    why = kept_elsewhere(config, "file")
+    return (unseen(found, why) if why else found), str(capture.rows_refused or "")
+
+
+def of_flink(options: Mapping[str, str]) -> tuple[dict[str, tuple[Observation, str]], str]:
+    """The scenes of a Flink job with a source of these options, and why its rows are not the source's."""
+    capture = FlinkCapture.from_config(flat("shop", (dict(options),)))
+    value = {"file": "mysql-bin.000009", "pos": "500", "kind": "SPECIFIC", "gtids": f"{UUID}:1-80", "ts_sec": "1"}
+    facts = FlinkFacts(
+        "RUNNING",
+        (TaskState(0, "RUNNING"),),
+        {},
+        FlinkCodec().read(value, {"server": "shop"}),
+        {"server": "shop"},
+        1,
+        capture=capture,
+        jobs=("j1",),
+        checkpoint_ms=10_000,
+    )
+    pipeline = replace(
+        PIPELINE, sink=NO_SINK, connector=FlinkSettings("flink", "f", "shop"), transport=DirectSettings("direct")
+    )
+    healed = "CONNECTOR_MISCONFIGURED" if capture.healing else "HEALTHY"
+    return _mysql(facts, pipeline, healed, "GTID_PURGED"), str(capture.rows_refused or "")
+
+
+def _mysql(facts: ConnectorFacts, pipeline: Pipeline, in_order: str, purged: str) -> dict[str, tuple[Observation, str]]:
+    seen = replace(HEALTHY, pipeline=pipeline, sink=SinkFacts({}), connector=facts, transport=TransportFacts({}))
+    source = replace(SOURCE, version="8.0.40")  # Canal and Flink CDC ask it for `SHOW MASTER STATUS`
+    lost = PURGED if purged == "GTID_PURGED" else replace(source, binlog_files=(BinlogFile("mysql-bin.000010", 1000),))
+    return {"purged": (replace(seen, source=lost), purged), "in order": (replace(seen, source=source), in_order)}
 
 
 def scenes(config: Mapping[str, str]) -> dict[str, tuple[Observation, str]]:
@@ -75,18 +172,29 @@ def scenes(config: Mapping[str, str]) -> dict[str, tuple[Observation, str]]:
 
 def judged(entry: Mapping[str, object]) -> dict[str, object]:
     """What one configuration gives."""
-    config = {str(key): str(value) for key, value in dict(entry["config"]).items()}  # type: ignore[call-overload]
-    given = {
-        scene: (diagnose(seen, rules_for(seen.pipeline)).code, right) for scene, (seen, right) in scenes(config).items()
-    }
-    refusals = ConnectorSettings.from_config(config).refusals
+    seen_in, why = _tried(entry)
+    given = {scene: (diagnose(seen, rules_for(seen.pipeline)).code, right) for scene, (seen, right) in seen_in.items()}
     return {
         "id": entry["id"],
         "diagnosis": {scene: code for scene, (code, _) in given.items()},
         "wrong": sorted(scene for scene, (code, right) in given.items() if code != right),
-        "rows": "refused" if refusals else "followed",
-        "why": [one.what for one in refusals],
+        "rows": "refused" if why else "followed",
+        "why": why,
     }
+
+
+def _tried(entry: Mapping[str, object]) -> tuple[dict[str, tuple[Observation, str]], list[str]]:
+    """The scenes of an entry, and why its rows are refused."""
+    form, text = entry.get("form"), str(entry.get("text") or "")
+    config = {str(key): str(value) for key, value in dict(entry.get("config") or {}).items()}  # type: ignore[call-overload]
+    if form in ("canal", "flink"):
+        found, refused = of_canal(text) if form == "canal" else of_flink(config)
+        return found, [refused] if refused else []
+    away = ""
+    if text:
+        config, away = of_properties(text)
+    found = unseen(scenes(config), away) if away else scenes(config)
+    return found, [one.what for one in ConnectorSettings.from_config(config).refusals]
 
 
 def main() -> int:
