@@ -273,7 +273,7 @@ def kept_elsewhere(config: Mapping[str, str], cursor: str) -> str:
         return ""
     if place == _MEMORY:
         return (
-            f"Canal keeps its cursor in memory alone ({_SPRING}={written}), and begins anew at each start. To have it judged and"
+            f"Canal keeps its cursor in memory alone ({_SPRING}={written}), and begins again at each start. To have it judged and"
             " moved, let it use file-instance.xml"
         )
     return f"Canal keeps its cursor by {place} ({_SPRING}={written}). Write connector.cursor: {place} in pipelines.yaml"
