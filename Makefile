@@ -112,6 +112,9 @@ test-times: ## what the last `make test` took: by part, by file, and by what was
 load: setup ## recoveries while the source takes thousands of changes a second, and over a backlog of 5 M events → build/load.json
 	$(BIN)/python -m tests.load
 
+mutants: setup ## change the code and count what the fast tests notice → build/mutants (ROOM="core flows", N=100 SEED=1, DIRECTED=1: the listed rules taken out, BODIES=1: functions emptied, JOBS=1; ROOM=touched N=100: what differs from main)
+	$(BIN)/python -m tests.mutants $(if $(ROOM),--room "$(ROOM)") $(if $(N),--n $(N)) $(if $(SEED),--seed $(SEED)) $(if $(DIRECTED),--directed) $(if $(BODIES),--bodies) $(if $(JOBS),--jobs $(JOBS))
+
 reach: setup ## what of public connector configurations is diagnosed and whose rows are followed (FILE= names others) → build/reach.json
 	$(BIN)/python -m tests.reach
 

@@ -60,7 +60,7 @@ def over_limit(limit: Limit, deletes: Mapping[str, int | None], rows: Mapping[st
     return " ".join(
         [
             *sentences,
-            *([f"It is unknown how many rows it removes of {', '.join(unknown)} is not known."] if unknown else []),
+            *([f"It is unknown how many rows it removes of {', '.join(unknown)}."] if unknown else []),
         ]
     )
 

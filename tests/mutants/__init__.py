@@ -1,0 +1,1 @@
+"""Changes of the code that a test should notice (`make mutants`)."""

@@ -1,0 +1,159 @@
+"""`make mutants`: what it changes, which tests it runs for a change, and that it counts as noticed only what a test noticed."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.mutants import nursery
+from tests.mutants.bodies import bodies
+from tests.mutants.change import Change, read, scope_at
+from tests.mutants.directed import change_of, directed, unknown_tables
+from tests.mutants.equivalent import Equivalents
+from tests.mutants.executed import BUDGET_S, Executed
+from tests.mutants.operators import changes
+from tests.mutants.readers import reading
+from tests.mutants.rooms import ROOMS, room_of
+from tests.paths import ROOT
+
+EPOCHS = "airflow_cdc/core/epochs.py"
+LEAVES = "airflow_cdc/decisions/compare/leaves.py"
+PUBLISH = "airflow_cdc/flows/publish.py"
+NAMES = "airflow_cdc/flows/reached.py"
+
+
+def test_every_directed_change_still_has_its_text_in_the_code() -> None:
+    every = directed()
+    assert len(every) >= 150
+    assert unknown_tables() == []
+    assert all(change.rule for change in every)
+    assert len({(change.file, change.start, change.new) for change in every}) == len(every)
+
+
+@pytest.mark.parametrize("file", [EPOCHS, LEAVES, PUBLISH, "airflow_cdc/sources/mysql/ddl_clauses.py"])
+def test_a_changed_file_is_a_program_and_another_one(file: str) -> None:
+    source = read(file)
+    for change in (*changes(file), *bodies(file)):
+        assert ast.dump(ast.parse(change.applied(source))) != ast.dump(ast.parse(source)), str(change)
+
+
+def test_texts_for_people_and_what_only_a_reader_sees_are_left_alone() -> None:
+    constants = [one.old for one in changes(PUBLISH) if one.kind == "constant"]
+    assert constants
+    assert not [text for text in constants if " " in text]
+
+
+def test_every_kind_of_change_is_made() -> None:
+    kinds = Counter(change.kind for file in (EPOCHS, LEAVES, PUBLISH, NAMES) for change in changes(file))
+    assert set(kinds) == {
+        "compare",
+        "boolean",
+        "condition",
+        "constant",
+        "arithmetic",
+        "statement",
+        "element",
+        "keyword",
+        "name",
+    }
+
+
+def test_a_directed_change_whose_text_is_not_there_once_is_refused() -> None:
+    entry = {"file": PUBLISH, "function": "publish", "old": "run", "new": "x", "rule": "r"}
+    with pytest.raises(ValueError, match="and not once"):
+        change_of(entry)
+    with pytest.raises(ValueError, match="0 functions nobody"):
+        change_of({**entry, "function": "nobody"})
+
+
+def test_every_room_has_files_and_a_file_one_room() -> None:
+    assert all(list(room.files()) for room in ROOMS)
+    assert room_of("spark_apps/events.py").name == "apply"
+    with pytest.raises(KeyError, match="none of the rooms"):
+        room_of("airflow_cdc/plugin/app.py")
+
+
+def test_equivalents_are_named_with_a_reason() -> None:
+    assert all(reason for reason in Equivalents.read().reasons.values())
+
+
+def test_a_change_of_a_table_is_given_to_the_tests_that_read_it() -> None:
+    """SOUND_POSITION is executed by no test: flows/open.py asks it."""
+    change = next(one for one in directed() if one.file == EPOCHS and "'TABLE_ADDED'" in one.rule)
+    files = {file for file, _ in reading(change)}
+    assert files == {"airflow_cdc/flows/open.py"}
+
+
+def record(*tests: str, seconds: float = 0.1) -> Executed:
+    """A record in which each of these tests executes one line of leaf_at."""
+    made = Executed(dict.fromkeys(tests, seconds))
+    made.lines[LEAVES][LEAF_AT.line].update(tests)
+    return made
+
+
+LEAF_AT = next(one for one in directed() if "numbers around zero" in one.rule)
+
+
+def test_of_many_tests_the_fastest_run() -> None:
+    made = record("tests/unit/a.py::slow", seconds=BUDGET_S)
+    made.seconds["tests/unit/a.py::quick"] = 0.1
+    made.lines[LEAVES][LEAF_AT.line].add("tests/unit/a.py::quick")
+    assert made.tests(LEAF_AT) == ["tests/unit/a.py::quick"]
+    assert record("tests/unit/a.py::slow", seconds=BUDGET_S * 2).tests(LEAF_AT) == ["tests/unit/a.py::slow"]
+
+
+def test_a_line_that_no_test_executes_has_no_tests() -> None:
+    assert Executed().tests(LEAF_AT) == []
+
+
+@pytest.fixture
+def suite() -> Iterator[str]:
+    """A file of tests that notices a change of what numbers below zero become. pytest names no test outside of its root."""
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        path = Path(folder) / "test_it.py"
+        path.write_text(
+            "from airflow_cdc.decisions.compare.leaves import leaf_at\n"
+            "def test_below_zero(): assert leaf_at(10, -25) == -2\n"
+            "def test_above_zero(): assert leaf_at(10, 25) == 2\n"
+        )
+        yield path.relative_to(ROOT).as_posix()
+
+
+def changed(old: str, new: str) -> Change:
+    """leaf_at with one text in place of another."""
+    return change_of({"file": LEAVES, "function": "leaf_at", "old": old, "new": new, "rule": "r"})
+
+
+@pytest.mark.parametrize(
+    ("change", "noticed"),
+    [
+        (changed("-(-number // width)", "number // width"), True),
+        (changed("number >= 0", "number > 0"), False),  # 0 // width is 0 either way
+        (None, False),
+    ],
+    ids=["a change that shows", "one that nobody sees", "none"],
+)
+def test_a_change_is_noticed_only_by_a_test_that_fails(suite: str, change: Change | None, noticed: bool) -> None:
+    """In a process of its own: the file and this process keep what they have."""
+    before = read(LEAVES)
+    ran = nursery.run_tests([f"{suite}::test_below_zero", f"{suite}::test_above_zero"], change, 60)
+    assert (ran.noticed, ran.nothing) == (noticed, False)
+    assert ("test_below_zero" in ran.said) is noticed
+    assert (ROOT / LEAVES).read_bytes() == before
+
+
+def test_a_change_with_which_a_test_never_ends_is_noticed(suite: str) -> None:
+    ran = nursery.run_tests([f"{suite}::test_above_zero"], changed("return", "while True: pass\n    return"), 2)
+    assert (ran.code, ran.noticed) == (None, True)
+
+
+def test_a_scope_is_the_innermost_function() -> None:
+    assert scope_at(LEAVES, LEAF_AT.line) == "leaf_at"
+    assert scope_at(EPOCHS, 1) == ""
