@@ -10,19 +10,19 @@ from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.sinks.iceberg.snapshots import empty_commit, make, summary_of
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlSource
-from airflow_cdc.sources.mysql.settings import MySqlSettings
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.sources.mysql.kind import MySqlSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 
 NOBODY = cast("Any", None)
 COLUMNS = (("id", "bigint"), ("a", "string"), ("b", "int"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from stack.process import wait_until
 from tests.integration.mariadb.support import purge
 from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy, sink_name
@@ -30,7 +30,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.driver.functions import register_functions
@@ -38,7 +38,7 @@ from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 from stack.process import wait_until
 from tests.on_demand import on_demand
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import CdcError
@@ -22,16 +22,16 @@ from airflow_cdc.flows.run import Facts, Run, RunOptions
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.sources.mysql.schema import read_table_defs
-from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 from airflow_cdc.transports.kafka.wire import read_all
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
 from stack.mysql import MySqlServer, User

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import Pipeline, sink_name
 from airflow_cdc.core.position import Watermark
@@ -17,11 +17,11 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.sinks.iceberg.stage import Stage
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.sources.mysql.schema import read_table_defs
-from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.adapters.iceberg import IcebergWriter
 from airflow_cdc.spark_apps.adapters.iceberg_schema import fit_columns
 from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
@@ -29,7 +29,7 @@ from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, read_table
 from airflow_cdc.spark_apps.types import sink_type
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ import pytest
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
 from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint
-from airflow_cdc.connectors.debezium_engine.settings import EngineSettings
+from airflow_cdc.connectors.debezium_engine.kind import EngineSettings
 from airflow_cdc.connectors.debezium_engine.stores.table import TableOffsets
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.core.errors import ConnectorError

@@ -15,8 +15,8 @@ import yaml
 import stack
 from airflow_cdc.cli.permission import TOKEN
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
@@ -26,12 +26,12 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.sources.mysql.position import mysql_position
-from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 from stack import connections
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.old_connect import with_topic
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import ConfigError, ConnectorError, OffsetRejectedError
 from airflow_cdc.sinks.iceberg.client import Lake

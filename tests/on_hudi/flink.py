@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_cdc.sinks.hudi.client import HudiSink
 from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE, HudiEndpoint
-from airflow_cdc.sinks.hudi.settings import HudiSettings
+from airflow_cdc.sinks.hudi.kind import HudiSettings
 from tests.integration.flink.recovered import Followed
 
 BUCKETS = 3

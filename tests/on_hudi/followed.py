@@ -15,10 +15,10 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.sinks.hudi.client import HudiSink
 from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE, HudiEndpoint
-from airflow_cdc.sinks.hudi.settings import HudiSettings
+from airflow_cdc.sinks.hudi.kind import HudiSettings
 from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
-from airflow_cdc.sources.mysql.settings import MySqlSettings
 from airflow_cdc.spark_apps.adapters.hudi import HudiWriter
 from airflow_cdc.spark_apps.publish import publish_by_spark
 from airflow_cdc.spark_apps.types import sink_type

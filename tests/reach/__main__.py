@@ -22,8 +22,8 @@ from airflow_cdc.connectors.canal.capture import SERVER_MODE, kept_elsewhere
 from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.cursor import TYPE, CursorCodec
 from airflow_cdc.connectors.canal.heartbeat import captured
+from airflow_cdc.connectors.canal.kind import CanalSettings
 from airflow_cdc.connectors.canal.properties import DESTINATION
-from airflow_cdc.connectors.canal.settings import CanalSettings
 from airflow_cdc.connectors.debezium.config import ConnectorSettings, publication_of
 from airflow_cdc.connectors.debezium.connector import address_in
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
@@ -31,8 +31,8 @@ from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
 from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.flink.connector import FlinkFacts
+from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.connectors.flink.offset import FlinkCodec
-from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.connectors.java_properties import parse
 from airflow_cdc.core.observation import ConnectorFacts, Observation, SinkFacts, TaskState, TransportFacts
 from airflow_cdc.core.pipeline import Pipeline
@@ -41,8 +41,8 @@ from airflow_cdc.kinds import rules_for
 from airflow_cdc.sources.mysql.facts import BinlogFile
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.slot import WalStatus, forecast
-from airflow_cdc.transports.direct.settings import DirectSettings
-from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
+from airflow_cdc.transports.direct.kind import DirectSettings
+from airflow_cdc.transports.rabbitmq.kind import RabbitMqSettings
 from tests.paths import ROOT
 from tests.unit.builders import CONNECTOR, HEALTHY, PIPELINE, SOURCE, UUID
 from tests.unit.faults import NO_SINK, PURGED

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import stack
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.pipeline import sink_name
-from airflow_cdc.sources.mysql import settings as mysql
+from airflow_cdc.sources.mysql import kind as mysql
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from stack import connect, registry, versions

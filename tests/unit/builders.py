@@ -9,7 +9,7 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import address_in
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.core.kind import AnyKind
 from airflow_cdc.core.observation import (
     ConnectorFacts,
@@ -25,12 +25,12 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.kinds import CONNECTORS, SINKS, SOURCES, TRANSPORTS, problems_for
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.sources.mysql.facts import BinlogFile, MySqlFacts, MySqlReplicaFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
-from airflow_cdc.sources.mysql.settings import MySqlSettings
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 from tests.diagnosing import stored
 
 UUID = "75ac0c48-7f6b-11f0-9c3a-0242ac110002"

@@ -1,6 +1,6 @@
 """Canal: a server that reads MySQL's log and writes its changes to topics."""
 
-from airflow_cdc.connectors.canal.settings import CanalSettings
+from airflow_cdc.connectors.canal.kind import CanalSettings
 from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
 
 KIND = ConnectorKind(
@@ -10,9 +10,9 @@ KIND = ConnectorKind(
     rules=Lazy(".problems:RULES", __name__),
     settings=CanalSettings,
     endpoint=Lazy(".endpoint:CanalEndpoint", __name__),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.canal:CanalHook"),
-    form=Lazy(".connection:FORM", __name__),
+    form=Lazy(".kind:FORM", __name__),
     reads={
         "mysql": Reads(
             codec=Lazy(".cursor:CursorCodec", __name__), decoder=Lazy("airflow_cdc.spark_apps.adapters.canal:Events")

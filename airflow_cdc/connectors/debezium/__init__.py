@@ -1,6 +1,6 @@
 """Debezium on Kafka Connect."""
 
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
 
 KIND = ConnectorKind(
@@ -10,7 +10,7 @@ KIND = ConnectorKind(
     rules=Lazy(".problems:RULES", __name__),
     settings=DebeziumSettings,
     endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
     form=Lazy("airflow_cdc.connectors.kafka_connect.connection:FORM"),
     reads={

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final, Self
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import SERVES_ALL, ConnectEndpoint, release_of
 from airflow_cdc.connectors.kafka_connect.offsets_topic import WritableTopics, read_raw_offsets, write_raw_offset
 from airflow_cdc.core.endpoint import CallLimits

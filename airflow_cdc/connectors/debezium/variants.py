@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.debezium.old_connect import with_topic
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.debezium.strimzi import StrimziDebezium
 from airflow_cdc.connectors.kafka_connect.offsets_topic import WritableTopics
 from airflow_cdc.connectors.kafka_connect.strimzi import KafkaConnectors

@@ -1,6 +1,6 @@
 """Flink CDC: a Flink job that reads MySQL's log and writes the sink itself."""
 
-from airflow_cdc.connectors.flink.settings import FlinkSettings
+from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.core.kind import ConnectorKind, Lazy, Reads
 
 KIND = ConnectorKind(
@@ -10,9 +10,9 @@ KIND = ConnectorKind(
     rules=Lazy(".problems:RULES", __name__),
     settings=FlinkSettings,
     endpoint=Lazy(".endpoint:FlinkEndpoint", __name__),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.flink:FlinkHook"),
-    form=Lazy(".connection:FORM", __name__),
+    form=Lazy(".kind:FORM", __name__),
     reads={"mysql": Reads(codec=Lazy(".offset:FlinkCodec", __name__))},
     through=("direct",),
     config_rules=Lazy(".config_rules:RULES", __name__),

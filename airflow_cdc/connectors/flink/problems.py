@@ -8,8 +8,8 @@ from typing import Final
 from airflow_cdc.connectors.flink.capture import FlinkCapture
 from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.error_texts import TEXTS
+from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.connectors.flink.plan import BY_YAML
-from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import SchemaFacts
 from airflow_cdc.core.pipeline import Corrected

@@ -10,5 +10,5 @@ KIND = ControlKind(
     endpoint=Lazy("airflow_cdc.sinks.iceberg.endpoint:IcebergEndpoint"),
     client=Lazy("airflow_cdc.sinks.iceberg.control:open_control_store"),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
-    form=Lazy("airflow_cdc.sinks.iceberg.connection:FORM"),
+    form=Lazy("airflow_cdc.sinks.iceberg.kind:FORM"),
 )

@@ -1,7 +1,7 @@
 """Apache Hudi: one table per source table, in a folder that Airflow's workers and Spark share."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
-from airflow_cdc.sinks.hudi.settings import HudiSettings
+from airflow_cdc.sinks.hudi.kind import HudiSettings
 
 EXTRA = "hudi"
 
@@ -11,9 +11,9 @@ KIND = SinkKind(
     settings=HudiSettings,
     endpoint=Lazy(".endpoint:HudiEndpoint", __name__),
     client=Lazy(".client:HudiSink", __name__, EXTRA),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=None,
-    jars=Lazy(".jars:JARS", __name__),
+    jars=Lazy(".kind:JARS", __name__),
     stages=Lazy("airflow_cdc.spark_apps.adapters.hudi:HudiWriter", extra=EXTRA),
     keeper=Lazy("airflow_cdc.spark_apps.adapters.hudi_keeper:HudiKeeper", extra=EXTRA),
     letters=Lazy("airflow_cdc.spark_apps.adapters.hudi_letters:HudiLetters", extra=EXTRA),

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.sinks.hudi.settings import plain_path
+from airflow_cdc.sinks.hudi.kind import plain_path
 
 COPY_ON_WRITE: Final = "copy-on-write"
 

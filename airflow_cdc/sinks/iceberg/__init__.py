@@ -1,7 +1,7 @@
 """Iceberg."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 
 KIND = SinkKind(
     name="iceberg",
@@ -9,11 +9,11 @@ KIND = SinkKind(
     settings=IcebergSettings,
     endpoint=Lazy(".endpoint:IcebergEndpoint", __name__),
     client=Lazy(".client:open_lake", __name__),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.iceberg:IcebergCatalogHook"),
-    form=Lazy(".connection:FORM", __name__),
-    jars=Lazy(".jars:JARS", __name__),
-    jars_of=Lazy(".jars:catalog_needs", __name__),
+    form=Lazy(".kind:FORM", __name__),
+    jars=Lazy(".kind:JARS", __name__),
+    jars_of=Lazy(".kind:catalog_needs", __name__),
     stages=Lazy("airflow_cdc.spark_apps.adapters.iceberg:IcebergWriter"),
     letters=Lazy("airflow_cdc.spark_apps.adapters.iceberg_letters:IcebergLetters"),
     keeper=Lazy("airflow_cdc.spark_apps.adapters.iceberg_keeper:IcebergKeeper"),

@@ -1,7 +1,7 @@
 """OpenSearch: one index per table, behind an alias."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
-from airflow_cdc.sinks.opensearch.settings import OpenSearchSettings
+from airflow_cdc.sinks.opensearch.kind import OpenSearchSettings
 
 EXTRA = "opensearch"
 
@@ -11,9 +11,9 @@ KIND = SinkKind(
     settings=OpenSearchSettings,
     endpoint=Lazy(".endpoint:OpenSearchEndpoint", __name__),
     client=Lazy(".client:SearchSink", __name__, EXTRA),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.opensearch:CdcOpenSearchHook"),
-    form=Lazy(".connection:FORM", __name__),
+    form=Lazy(".kind:FORM", __name__),
     stages=Lazy("airflow_cdc.spark_apps.adapters.opensearch:OpenSearchWriter", extra=EXTRA),
     letters=Lazy("airflow_cdc.spark_apps.adapters.opensearch_letters:OpenSearchLetters", extra=EXTRA),
     keeper=Lazy("airflow_cdc.spark_apps.adapters.opensearch_keeper:OpenSearchKeeper", extra=EXTRA),

@@ -16,8 +16,8 @@ from airflow_cdc.decisions.diagnosis.evidence import offset_evidence, server_evi
 from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR, FULL
 from airflow_cdc.sources.postgres.error_texts import TEXTS
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts, TableFacts
+from airflow_cdc.sources.postgres.kind import PostgresSettings
 from airflow_cdc.sources.postgres.position import PgPosition
-from airflow_cdc.sources.postgres.settings import PostgresSettings
 from airflow_cdc.sources.postgres.slot import PLUGIN, Slot
 
 PgCase: TypeAlias = Case[PgFacts, PgPosition]

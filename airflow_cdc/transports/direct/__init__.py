@@ -1,7 +1,7 @@
 """Nothing between connector and sink: the connector writes the sink itself."""
 
 from airflow_cdc.core.kind import Lazy, TransportKind
-from airflow_cdc.transports.direct.settings import DirectSettings
+from airflow_cdc.transports.direct.kind import DirectSettings
 
 KIND = TransportKind(
     name="direct",
@@ -10,5 +10,5 @@ KIND = TransportKind(
     endpoint=Lazy(".client:DirectEndpoint", __name__),
     client=Lazy(".client:DirectTransport", __name__),
     hook=None,
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
 )

@@ -1,7 +1,7 @@
 """Kafka."""
 
 from airflow_cdc.core.kind import Lazy, RegistryKind, TransportKind
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 
 KIND = TransportKind(
     name="kafka",
@@ -10,10 +10,10 @@ KIND = TransportKind(
     endpoint=Lazy(".wire:KafkaEndpoint", __name__),
     client=Lazy(".client:KafkaTransport", __name__),
     rules=Lazy(".problems:RULES", __name__),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka:CdcKafkaHook"),
-    form=Lazy(".connection:FORM", __name__),
-    jars=Lazy(".jars:JARS", __name__),
+    form=Lazy(".kind:FORM", __name__),
+    jars=Lazy(".kind:JARS", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.kafka:KafkaTopics"),
     registry=RegistryKind(
         endpoint=Lazy(".registry:RegistryEndpoint", __name__),

@@ -1,7 +1,7 @@
 """RabbitMQ. A stream queue has offsets and can be read again; what was taken from any other queue is gone."""
 
 from airflow_cdc.core.kind import Lazy, TransportKind
-from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
+from airflow_cdc.transports.rabbitmq.kind import RabbitMqSettings
 
 EXTRA = "rabbitmq"
 
@@ -12,8 +12,8 @@ KIND = TransportKind(
     endpoint=Lazy(".endpoint:RabbitMqEndpoint", __name__),
     client=Lazy(".client:RabbitMqTransport", __name__, EXTRA),
     rules=Lazy(".problems:RULES", __name__),
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.rabbitmq:CdcRabbitMqHook"),
-    form=Lazy(".connection:FORM", __name__),
+    form=Lazy(".kind:FORM", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.rabbitmq:StreamQueues", extra=EXTRA),
 )

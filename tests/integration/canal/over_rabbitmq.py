@@ -8,7 +8,7 @@ from typing import Any
 
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
-from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
+from airflow_cdc.transports.rabbitmq.kind import RabbitMqSettings
 from stack.rabbitmq import RabbitServer
 from tests.integration.canal.recovered import Followed
 from tests.integration.opensearch.searched import IntoSearch

@@ -13,16 +13,16 @@ from airflow_cdc.connectors.canal.capture import FLAT
 from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
-from airflow_cdc.connectors.canal.settings import CanalSettings as CanalPart
+from airflow_cdc.connectors.canal.kind import CanalSettings as CanalPart
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.pipeline import HoldPolicy, Pipeline, Policy
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 from stack.canal import CanalServer, CanalSettings, make_canal
 from tests.integration.recovering import FollowedDatabase, meanwhile
 

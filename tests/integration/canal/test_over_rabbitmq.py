@@ -19,9 +19,9 @@ from airflow_cdc.decisions.diagnosis.strategy import make_plan
 from airflow_cdc.flows.move_offset import move
 from airflow_cdc.flows.observe import load_observation, observe, store_observation
 from airflow_cdc.kinds import rules_for
-from airflow_cdc.sinks.opensearch.settings import OpenSearchSettings
+from airflow_cdc.sinks.opensearch.kind import OpenSearchSettings
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
-from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
+from airflow_cdc.transports.rabbitmq.kind import RabbitMqSettings
 from stack.canal import CanalServer, CanalSettings, make_canal
 from stack.errors import StackError
 from stack.mysql import MySqlServer

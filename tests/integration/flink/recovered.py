@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.flink.connector import FlinkConnector
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
+from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.connectors.flink.offset import FlinkCodec
-from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
@@ -30,15 +30,15 @@ from airflow_cdc.flows.replica import return_to_source
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport
-from airflow_cdc.transports.direct.settings import DirectSettings
+from airflow_cdc.transports.direct.kind import DirectSettings
 from stack.flink import FlinkCluster
 from stack.mysql import MySqlServer, User
 from stack.process import wait_until

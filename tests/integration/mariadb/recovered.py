@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.sources.mariadb.client import MariaDbSource
-from airflow_cdc.sources.mariadb.settings import MariaDbSettings
+from airflow_cdc.sources.mariadb.kind import MariaDbSettings
 from stack.connect import MARIADB_CLASS
 from stack.process import wait_until
 from tests.integration.mariadb.support import endpoint, purge

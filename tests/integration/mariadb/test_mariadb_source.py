@@ -14,7 +14,7 @@ import pytest
 
 import stack
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.observation import (
@@ -35,11 +35,11 @@ from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
+from airflow_cdc.sources.mariadb.kind import MariaDbSettings
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
-from airflow_cdc.sources.mariadb.settings import MariaDbSettings
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.facts import EventBoundary
@@ -49,7 +49,7 @@ from airflow_cdc.sources.mysql.schema import read_table_defs
 from airflow_cdc.sources.mysql.server_log import list_binlog_files
 from airflow_cdc.sources.mysql.types import words_of
 from airflow_cdc.transports.kafka.client import KafkaTransport
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 from stack.mariadb import CDC_PRIVILEGES
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end

@@ -11,7 +11,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
-from airflow_cdc.sinks.opensearch.settings import OpenSearchSettings
+from airflow_cdc.sinks.opensearch.kind import OpenSearchSettings
 from airflow_cdc.spark_apps.types import sink_type
 from tests.integration.mariadb.recovered import Followed
 from tests.integration.recovering import SinkParts

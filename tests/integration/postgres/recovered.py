@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec
 from airflow_cdc.sources.postgres.client import PostgresSource
-from airflow_cdc.sources.postgres.settings import PostgresSettings
+from airflow_cdc.sources.postgres.kind import PostgresSettings
 from stack.process import wait_until
 from tests.integration.postgres.support import connector_config, endpoint
 from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile

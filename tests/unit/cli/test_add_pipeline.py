@@ -18,11 +18,11 @@ from sqlalchemy import delete, select
 from airflow_cdc.cli import add_pipeline as added
 from airflow_cdc.cli import definition, init
 from airflow_cdc.config.registry import load_registry
-from airflow_cdc.connectors.canal.settings import CanalSettings
+from airflow_cdc.connectors.canal.kind import CanalSettings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.pipeline import Corrected, SourceSpec
-from airflow_cdc.sources.mariadb.settings import MariaDbSettings
-from airflow_cdc.sources.postgres.settings import PostgresSettings
+from airflow_cdc.sources.mariadb.kind import MariaDbSettings
+from airflow_cdc.sources.postgres.kind import PostgresSettings
 from tests.unit.conftest import Answer
 
 FLAGS = (

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.old_connect import OldConnectDebezium, with_topic
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
-from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
-from airflow_cdc.transports.kafka.settings import KafkaSettings
+from airflow_cdc.transports.kafka.kind import KafkaSettings
 
 TRANSPORT = KafkaTransport(KafkaEndpoint("127.0.0.1:1"))
 

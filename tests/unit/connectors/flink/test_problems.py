@@ -7,17 +7,17 @@ from typing import Any
 
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.flink.connector import FlinkFacts
+from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.problems import RULES, numbered_anew, shares_its_job
-from airflow_cdc.connectors.flink.settings import FlinkSettings
 from airflow_cdc.core.observation import SinkFacts, TaskState
 from airflow_cdc.core.problem import Evidence
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose
 from airflow_cdc.decisions.diagnosis.strategy import FULL, TRANSLATE
 from airflow_cdc.kinds import rules_for
-from airflow_cdc.sinks.hudi.settings import HudiSettings
-from airflow_cdc.sinks.iceberg.settings import IcebergSettings
-from airflow_cdc.transports.direct.settings import DirectSettings
+from airflow_cdc.sinks.hudi.kind import HudiSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergSettings
+from airflow_cdc.transports.direct.kind import DirectSettings
 from tests.unit.builders import CONTROL, PIPELINE, SOURCE, UUID, seen
 from tests.unit.faults import NO_SINK, PURGED
 

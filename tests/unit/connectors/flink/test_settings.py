@@ -9,7 +9,7 @@ import pytest
 
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
-from airflow_cdc.connectors.flink.settings import FlinkSettings
+from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport

@@ -11,8 +11,8 @@ import pytest
 from kubernetes import config as kubernetes_config
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.connectors.debezium.settings import DebeziumSettings
 from airflow_cdc.connectors.debezium.strimzi import StrimziDebezium
 from airflow_cdc.connectors.debezium.variants import variant_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.flink.settings import FlinkSettings
+from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.core.observation import Observation, Unknown
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.problem import Rules

@@ -11,7 +11,7 @@ import pytest
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sinks.hudi.client import HudiSink
 from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
-from airflow_cdc.sinks.hudi.settings import BUCKETS, HudiSettings
+from airflow_cdc.sinks.hudi.kind import BUCKETS, HudiSettings
 from airflow_cdc.sinks.hudi.shared import SharedTable, bucket_of
 
 # as Flink wrote them, without what is not read

@@ -12,7 +12,7 @@ from airflow.sdk import Connection
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.controls.iceberg.settings import IcebergControlSettings
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
-from airflow_cdc.controls.sql.settings import SqlControlSettings
+from airflow_cdc.controls.sql.kind import SqlControlSettings
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, UsageError

@@ -28,7 +28,7 @@ from airflow_cdc.sources.mysql.detour import (
     faults,
 )
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.settings import MySqlSettings
+from airflow_cdc.sources.mysql.kind import MySqlSettings
 from tests.diagnosing import case_of, diagnose, make_plan
 from tests.unit.builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, seen
 from tests.unit.builders import REPLICA as GOOD

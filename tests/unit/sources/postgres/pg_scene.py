@@ -12,8 +12,8 @@ from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec, valu
 from airflow_cdc.core.observation import ConnectorFacts, Observation, SinkFacts, SinkTableFacts, TaskState
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.sources.postgres.facts import Identity, PgFacts, Publication, ServerFacts, TableFacts
+from airflow_cdc.sources.postgres.kind import PostgresSettings
 from airflow_cdc.sources.postgres.position import Lsn
-from airflow_cdc.sources.postgres.settings import PostgresSettings
 from airflow_cdc.sources.postgres.slot import Slot, WalStatus, forecast
 from tests.unit.builders import PIPELINE, seen
 

@@ -12,8 +12,8 @@ from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.postgres import CdcPostgresHook
 from airflow_cdc.kinds import read_pipeline
+from airflow_cdc.sources.postgres.kind import PostgresSettings
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, tls_parameters
-from airflow_cdc.sources.postgres.settings import PostgresSettings
 
 REGISTRY = """
 pipelines:

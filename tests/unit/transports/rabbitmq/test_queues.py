@@ -19,10 +19,10 @@ from airflow_cdc.hooks.rabbitmq import CdcRabbitMqHook
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.forward import overlap_of
+from airflow_cdc.transports.rabbitmq.kind import RabbitMqSettings
 from airflow_cdc.transports.rabbitmq.management import Management
 from airflow_cdc.transports.rabbitmq.problems import RULES
 from airflow_cdc.transports.rabbitmq.queue import Binding, bindings_of, queue_of
-from airflow_cdc.transports.rabbitmq.settings import RabbitMqSettings
 from tests.unit.builders import PIPELINE, seen
 from tests.unit.http_server import Answer, serving
 

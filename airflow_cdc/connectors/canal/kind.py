@@ -1,8 +1,9 @@
-"""What pipelines.yaml says of a Canal server."""
+"""What is known of Canal before a client is opened: its settings in pipelines.yaml, init's questions, the form of its connection."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar, cast
 from zoneinfo import ZoneInfo
@@ -11,6 +12,7 @@ from airflow_cdc.connectors.commands import COMMAND, VARIABLE
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
 E = TypeVar("E")
 
@@ -73,3 +75,57 @@ class CanalSettings(ConnectorSpec):
         files = {"destination": self.name, "cursor": self.cursor, "conf": self.conf, "log": self.log}
         commands = {word: tuple(shlex.split(getattr(self, word))) for word in ("start", "stop", "status")}
         return cast("E", replace(own, **files, **commands, environment=self.environment, time_zone=self.time_zone))
+
+
+_COMMANDS = ("start", "stop", "status")
+
+
+def keys(name: str, answers: Answers) -> Sequence[Key]:
+    """The keys below `connector`."""
+    log = (Key("log", answers["canal_log"], "Canal's log of the destination"),) if answers["canal_log"] else ()
+    commands = tuple(Key(word, answers[f"canal_{word}"], "run on the worker, without a shell") for word in _COMMANDS)
+    return (
+        Key("conn_id", f"{name}_canal", "ZooKeeper's servers, or the machine that Canal runs on"),
+        Key("name", answers["canal_destination"], "the destination"),
+        Key("cursor", "zookeeper" if answers["canal_zookeeper"] else "file", "where Canal keeps its cursors"),
+        Key("conf", answers["canal_conf"], "canal.properties, and below it the destination's files"),
+        *log,
+        *commands,
+    )
+
+
+def connections(name: str, answers: Answers) -> Sequence[NewConnection]:
+    """The connection to ZooKeeper, or one that names the machine."""
+    return (NewConnection(f"{name}_canal", "canal", answers["canal_zookeeper"] or "localhost"),)
+
+
+SETUP = Setup(
+    (
+        Question("canal_destination", "Canal's destination", as_pipeline=True),
+        Question("canal_conf", "Canal's conf folder, as the Airflow worker sees it", "/opt/canal/conf"),
+        Question("canal_zookeeper", "ZooKeeper's servers, if Canal keeps its cursors there", needed=False),
+        Question("canal_log", "Canal's log of the destination, as the worker sees it", needed=False),
+        Question("canal_start", "The command that starts Canal", "systemctl start canal"),
+        Question("canal_stop", "The command that stops Canal", "systemctl stop canal"),
+        Question(
+            "canal_status",
+            "The command that ends with 0 while Canal runs, and with 3 if not",
+            "systemctl is-active canal",
+        ),
+    ),
+    keys,
+    connections,
+)
+
+
+FORM: Final[dict[str, Any]] = {
+    "connection-type": "canal",
+    "hook-class-name": "airflow_cdc.hooks.canal.CanalHook",
+    "hook-name": "Canal",
+    "ui-field-behaviour": {
+        "hidden-fields": ["schema", "port", "extra"],
+        "relabeling": {"host": "ZooKeeper's servers, or the machine that Canal runs on", "login": "ZooKeeper user"},
+        "placeholders": {"host": "zk1.example:2181,zk2.example:2181"},
+    },
+    "conn-fields": {},
+}

@@ -1,13 +1,16 @@
-"""The settings of a Hudi sink in pipelines.yaml."""
+"""What is known of Hudi before a client is opened: its settings in pipelines.yaml, init's questions, Spark's jars."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import Form, key, settings
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
+from airflow_cdc.core.spark_jars import Need, Of
 
 # Flink's own
 DEFAULT_BUCKETS: Final = 4
@@ -58,3 +61,38 @@ def plain_path(path: str) -> str:
     """A folder as it is named, without a scheme and what names it twice."""
     plain = path.removeprefix("file://")
     return str(Path(plain)) if plain.startswith("/") else plain
+
+
+def keys(_name: str, answers: Answers) -> Sequence[Key]:
+    """The keys under `sink`."""
+    return (
+        Key("path", answers["hudi_path"], "the folder of the tables, shared by Airflow's workers and Spark"),
+        Key("namespace", answers["hudi_namespace"], "the folder's folder for this pipeline"),
+        # the only one that the transport allows
+        Key("writer", "connector" if answers["transport_kind"] == "direct" else "cdc_apply", "who writes the tables"),
+    )
+
+
+def connections(_name: str, _answers: Answers) -> Sequence[NewConnection]:
+    """None: a folder takes no credentials."""
+    return ()
+
+
+SETUP = Setup(
+    (
+        Question("hudi_path", "Folder of the Hudi tables, an absolute path", example="/lake/hudi"),
+        Question("hudi_namespace", "Folder in it for this pipeline (default: the pipeline's name)", as_pipeline=True),
+    ),
+    keys,
+    connections,
+)
+
+
+HUDI = Need(
+    "hudi-spark",
+    "reads and writes the sink tables",
+    "org.apache.hudi:hudi-spark{minor}-bundle_{scala}:1.2.0",
+    "org/apache/hudi/DefaultSource.class",
+    Of.BUNDLE,
+)
+JARS = (HUDI,)
