@@ -64,5 +64,7 @@ def _made(folder: Path) -> bool:
 def _name(conf: Mapping[str, str], spark_submit: str) -> str:
     """A name for what the JVM checks: Java, Spark, and the class path. Another installation makes another archive."""
     files = [Path(java_command() or "java"), Path(shutil.which(spark_submit) or spark_submit)]
-    known = [f"{file.resolve()} {file.stat().st_mtime_ns if file.exists() else 0}" for file in files]
-    return hashlib.sha256("\n".join([*known, version("pyspark"), conf.get(CLASS_PATH, "")]).encode()).hexdigest()[:16]
+    versions = [f"{file.resolve()} {file.stat().st_mtime_ns if file.exists() else 0}" for file in files]
+    return hashlib.sha256("\n".join([*versions, version("pyspark"), conf.get(CLASS_PATH, "")]).encode()).hexdigest()[
+        :16
+    ]

@@ -276,7 +276,7 @@ def _same(one: str, other: str) -> bool | None:
 
 def _resolved(host: str) -> Iterator[str]:
     try:
-        yield from (str(found[4][0]) for found in socket.getaddrinfo(host, None))
+        yield from (str(info[4][0]) for info in socket.getaddrinfo(host, None))
     except OSError:
         return
 

@@ -90,9 +90,9 @@ class CursorCodec:
         position = MySqlPosition(
             place.file, place.pos, gtids, cursor.server_id, by_file=gtids is None, at_last_read=True
         )
-        written = None if cursor.timestamp is None else cursor.timestamp // 1000
+        seconds = None if cursor.timestamp is None else cursor.timestamp // 1000
         progress = f"{cursor.address} {place} {cursor.gtids or ''}"
-        return StoredOffset(raw, key, position, place=str(place), written=written, progress=progress)
+        return StoredOffset(raw, key, position, place=str(place), written=seconds, progress=progress)
 
     def faults(self, raw: RawOffset) -> tuple[str, ...]:
         """Every fault of a cursor that is about to be written, as text."""
@@ -104,7 +104,7 @@ class CursorCodec:
         if self.address is None:
             raise PositionError("the server's address, which a cursor of Canal must carry, is not known here")
         host, port = self.address
-        typed = {"@type": TYPE} if self.typed else {}
+        type_key = {"@type": TYPE} if self.typed else {}
         gtid = str(there.gtids) if self.by_gtid and there.gtids else ""
         place = {
             "gtid": gtid,
@@ -114,7 +114,7 @@ class CursorCodec:
             "serverId": there.server_id or 0,
             "timestamp": (written or 0) * 1000,
         }
-        return {**typed, _IDENTITY: {"slaveId": -1, "sourceAddress": {"address": host, "port": port}}, _PLACE: place}
+        return {**type_key, _IDENTITY: {"slaveId": -1, "sourceAddress": {"address": host, "port": port}}, _PLACE: place}
 
     def moved(self, before: RawOffset | None, after: RawOffset) -> str:
         """What a move from one cursor to another skips and repeats, in words. Raises OffsetRejectedError."""
@@ -122,8 +122,8 @@ class CursorCodec:
             return "there was no cursor before"
         old, new = Cursor.from_value(before), Cursor.from_value(after)
         if self.by_gtid and old.gtids and new.gtids:
-            skipped, repeated = new.gtids - old.gtids, old.gtids - new.gtids
-            texts = [f"{verb} {part}" for verb, part in (("skips", skipped), ("repeats", repeated)) if part]
+            gap, overlap = new.gtids - old.gtids, old.gtids - new.gtids
+            texts = [f"{verb} {part}" for verb, part in (("skips", gap), ("repeats", overlap)) if part]
             return "; ".join(texts) or "the same transactions"
         return moved_in_files(old.place, new.place)
 
@@ -154,8 +154,8 @@ def _unknown(raw: Mapping[str, Any]) -> Iterator[str]:
         (f"{_IDENTITY}.sourceAddress.", _mapping(identity.get("sourceAddress")), _ADDRESS_KEYS),
         (f"{_PLACE}.", _mapping(raw.get(_PLACE)), _PLACE_KEYS),
     )
-    for prefix, values, known in levels:
-        yield from (f"unknown key {prefix + str(key)!r}{_meant(key)}" for key in values if key not in known)
+    for prefix, values, keys in levels:
+        yield from (f"unknown key {prefix + str(key)!r}{_meant(key)}" for key in values if key not in keys)
 
 
 def _meant(key: object) -> str:
@@ -181,8 +181,8 @@ def _identity_faults(identity: object) -> Iterator[str]:
         yield f"{_IDENTITY}.sourceAddress.port is no port"
 
 
-def _place_faults(written: object) -> Iterator[str]:
-    place = _mapping(written)
+def _place_faults(value: object) -> Iterator[str]:
+    place = _mapping(value)
     try:
         BinlogPosition(_text(place.get("journalName")), 0)
     except PositionError as error:

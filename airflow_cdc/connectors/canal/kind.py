@@ -17,10 +17,10 @@ from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 E = TypeVar("E")
 
 
-def _zone(written: object) -> str:
-    if written == "":
+def _zone(value: object) -> str:
+    if value == "":
         return ""
-    name = read_text(written)
+    name = read_text(value)
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):

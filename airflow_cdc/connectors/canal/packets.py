@@ -130,8 +130,8 @@ def _image(columns: Sequence[Any]) -> dict[str, str | None]:
 
 def _replaced(row: Any) -> dict[str, str | None]:
     """What an update replaced: the old values of the columns that Canal marks as changed."""
-    changed = {column.name for column in row.after if column.updated}
-    return {name: value for name, value in _image(row.before).items() if name in changed}
+    names = {column.name for column in row.after if column.updated}
+    return {name: value for name, value in _image(row.before).items() if name in names}
 
 
 def _read(name: str, data: bytes) -> Any:
@@ -153,9 +153,9 @@ def _classes() -> Mapping[str, Any]:
 
     pool, file = DescriptorPool(), FileDescriptorProto(name="canal.proto", package=_PACKAGE, syntax="proto2")
     for message, fields in _MESSAGES.items():
-        described = file.message_type.add(name=message)
+        fields_of = file.message_type.add(name=message)
         for name, (number, kind) in fields.items():
-            _describe(described.field.add(name=name, number=number), kind)
+            _describe(fields_of.field.add(name=name, number=number), kind)
     pool.Add(file)
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES}
 

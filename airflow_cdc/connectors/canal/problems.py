@@ -67,13 +67,13 @@ def unroutable(case: AnyCase) -> Evidence | None:
     if facts is None or facts.capture is None or transport is None:
         return None
     exchange, key = facts.config.get(EXCHANGE, ""), facts.config.get(TOPIC, "")
-    lost = {
+    queues = {
         f"queue {queue} is bound to": ", ".join(map(str, bindings)) or "nothing"
         for queue, bindings in bindings_of(transport).items()
         if all(binding.carries(exchange, key) is False for binding in bindings)
     }
     sends = {EXCHANGE: exchange or "the default exchange", TOPIC: f"{key}, which is the routing key"}
-    return {**evidence(case, _CONFIG, sends), **evidence(case, "RabbitMQ's queues", lost)} if lost else None
+    return {**evidence(case, _CONFIG, sends), **evidence(case, "RabbitMQ's queues", queues)} if queues else None
 
 
 def resets_itself(case: AnyCase) -> Evidence | None:
@@ -109,13 +109,13 @@ def tables_not_followed(case: AnyCase) -> Evidence | None:
     if facts is None or not isinstance(facts.capture, CanalCapture) or not isinstance(schema, SchemaFacts):
         return None
     check = facts.capture.check_table if case.seen.pipeline.has_sink else facts.capture.check_read
-    refused: dict[str, object] = {}
+    errors: dict[str, object] = {}
     for name, table in schema.definitions.items():
         try:
             check(table)
         except CdcError as error:
-            refused[name] = error
-    return evidence(case, _CONFIG, refused) if refused else None
+            errors[name] = error
+    return evidence(case, _CONFIG, errors) if errors else None
 
 
 def would_jump(case: AnyCase) -> Evidence | None:
@@ -129,12 +129,12 @@ def jump_evidence(case: AnyCase) -> Evidence:
     pair = case.both
     if pair is None or not isinstance(pair[0], BinlogFacts) or not isinstance(pair[1], InBinlog):
         return {}
-    server, stored = pair[0].server_id, pair[1].server_id
-    if stored is None or stored == server:
+    server, in_cursor = pair[0].server_id, pair[1].server_id
+    if in_cursor is None or in_cursor == server:
         return {}
     texts = server_evidence(case, {"server_id": server})
     return {
-        **evidence(case, OFFSETS, {"serverId in the cursor": f"{stored}: if its position is gone, {_JUMPS}"}),
+        **evidence(case, OFFSETS, {"serverId in the cursor": f"{in_cursor}: if its position is gone, {_JUMPS}"}),
         **texts,
     }
 
@@ -153,10 +153,14 @@ def cannot_begin(case: AnyCase) -> Evidence | None:
     numbers = tuple(int(part) for part in case.source.version.split("-")[0].split(".")[:2] if part.isdigit())
     if "mariadb" in case.source.version.lower() or numbers < _WITHOUT_STATUS:
         return None
-    told = {
+    version = {
         "version": f"{case.source.version}: it does not know `show master status`, which Canal asks without a start"
     }
-    return {**server_evidence(case, told), **evidence(case, _CONFIG, {START_FILE: "not set"}), **offset_evidence(case)}
+    return {
+        **server_evidence(case, version),
+        **evidence(case, _CONFIG, {START_FILE: "not set"}),
+        **offset_evidence(case),
+    }
 
 
 def _facts(case: AnyCase) -> CanalFacts | None:

@@ -55,8 +55,8 @@ def _texts(value: bytes) -> list[bytes]:
 def _ddl(value: Mapping[str, Any]) -> Ddl:
     """The record names one table of a RENAME, the one after it; the text names all."""
     schema, statement = str(value["database"]), str(value["sql"])
-    named = {f"{schema}.{value['table']}"} if value.get("table") else set()
-    tables = named | {f"{own or schema}.{table}" for own, table in read_statement(statement).tables}
+    own_table = {f"{schema}.{value['table']}"} if value.get("table") else set()
+    tables = own_table | {f"{own or schema}.{table}" for own, table in read_statement(statement).tables}
     gtids = str(value.get("gtid") or "")
     origin, place = place_of(_own(gtids), None, None, None) or (None, None)
     at = hashlib.sha256(f"{gtids}|{value.get('es')}|{statement}".encode()).hexdigest()[:16]

@@ -62,14 +62,14 @@ def parse_config(text: str) -> EngineConfig:
         return EngineConfig(file.get("name", ""), file, "")
     file = {name: _EXPRESSION.sub(r"${env:\1}", value).replace(_ESCAPED, "${") for name, value in file.items()}
     own = {name.removeprefix(_SOURCE): value for name, value in file.items() if name.startswith(_SOURCE)}
-    named = {
+    of_server = {
         name.removeprefix(_SERVER): value
         for name, value in file.items()
         if name.removeprefix(_SERVER).partition(".")[0] in _OWN_NAMES
     }
     engine = file.get(SINK, "")
     elsewhere = {SINK: engine} if engine and engine != _KAFKA else {}
-    return EngineConfig(engine, {**named, **dict(_converters(file)), **own, **elsewhere}, _SOURCE)
+    return EngineConfig(engine, {**of_server, **dict(_converters(file)), **own, **elsewhere}, _SOURCE)
 
 
 def change_config(path: Path, changes: Mapping[str, str | None], where: str) -> None:
@@ -79,28 +79,28 @@ def change_config(path: Path, changes: Mapping[str, str | None], where: str) -> 
     """
     text = _text(path, where)
     try:
-        changed = edited(text, changes)
+        new_text = edited(text, changes)
     except ValueError as error:
         raise _malformed(path, where, error) from None
     replace_file(path.with_name(f"{path.name}.before"), _bytes(text), like=path)
-    replace_file(path, _bytes(changed), like=path)
+    replace_file(path, _bytes(new_text), like=path)
 
 
 def edited(text: str, changes: Mapping[str, str | None]) -> str:
     """The text of a properties file with other values. Raises ValueError for one that Java refuses."""
-    kept, done, last = [], set(), None
+    parts, names, last = [], set(), None
     for line in lines(text):
         if line.key is None or line.key not in changes:
-            kept.append(line.raw)
+            parts.append(line.raw)
             last = line
-        elif line.key not in done:
-            done.add(line.key)
-            kept += _line(line.key, changes[line.key])
+        elif line.key not in names:
+            names.add(line.key)
+            parts += _line(line.key, changes[line.key])
             last = None
-    new = [part for name, value in changes.items() if name not in done for part in _line(name, value)]
+    new = [part for name, value in changes.items() if name not in names for part in _line(name, value)]
     if new and last is not None:  # an empty line ends one that a backslash continues
-        kept.append("\n\n" if last.open else "" if last.raw[-1] in "\r\n" else "\n")
-    return "".join((*kept, *new))
+        parts.append("\n\n" if last.open else "" if last.raw[-1] in "\r\n" else "\n")
+    return "".join((*parts, *new))
 
 
 def _line(name: str, value: str | None) -> list[str]:
@@ -113,13 +113,13 @@ def _malformed(path: Path, where: str, error: ValueError) -> ConnectorError:
     )
 
 
-def _converters(written: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _converters(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Debezium Server's formats, as converters."""
     for part in _PARTS:
-        chosen = written.get(f"{_FORMAT}{part}", "json").strip().lower()
-        yield f"{part}.converter", _JSON if chosen == "json" else f"{_FORMAT}{part}={chosen}"
+        format_name = config.get(f"{_FORMAT}{part}", "json").strip().lower()
+        yield f"{part}.converter", _JSON if format_name == "json" else f"{_FORMAT}{part}={format_name}"
         for scope in (_FORMAT, f"{_FORMAT}{part}."):
-            schemas = written.get(f"{scope}schemas.enable")
+            schemas = config.get(f"{scope}schemas.enable")
             if schemas is not None:
                 yield f"{part}.converter.schemas.enable", schemas
 

@@ -120,10 +120,10 @@ class DebeziumEngine(AnyDebezium):
     def entries(self, name: str) -> tuple[OffsetEntry, ...]:  # noqa: ARG002
         """The offsets of this engine. Raises ConnectorError."""
         place = self._place()
-        stored = place.offsets.read()
-        keys = {key: parsed for key in stored if (parsed := parse_key(key)) and parsed[0] == place.engine}
+        values = place.offsets.read()
+        keys = {key: parts for key in values if (parts := parse_key(key)) and parts[0] == place.engine}
         return tuple(
-            OffsetEntry(partition, value_of(stored[key], place.offsets.where)) for key, (_, partition) in keys.items()
+            OffsetEntry(partition, value_of(values[key], place.offsets.where)) for key, (_, partition) in keys.items()
         )
 
     def offset_unseen(self) -> str:
@@ -141,8 +141,8 @@ class DebeziumEngine(AnyDebezium):
     def offset_store(self, name: str, key: RawOffset) -> OffsetStore:
         """The store of the offset under `key`, which is written only while the engine is stopped."""
         place = self._place()
-        known = (one for one in place.offsets.read() if parse_key(one) == (place.engine, dict(key)))
-        text = next(known, None) or offset_key(place.engine, key)
+        texts = (one for one in place.offsets.read() if parse_key(one) == (place.engine, dict(key)))
+        text = next(texts, None) or offset_key(place.engine, key)
         return EngineOffsetStore(place.offsets, text, lambda: self._check_stopped(name))
 
     # ---- its settings
@@ -159,10 +159,10 @@ class DebeziumEngine(AnyDebezium):
         try:
             change_config(path, {f"{prefix}{key}": after.get(key) for key in keys}, self.where)
         except ConnectorError as error:
-            shown = mask_config({key: after.get(key, "") for key in keys})
-            wanted = ", ".join(f"{prefix}{key}={value}" for key, value in shown.items())
+            values = mask_config({key: after.get(key, "") for key in keys})
+            lines = ", ".join(f"{prefix}{key}={value}" for key, value in values.items())
             raise ConnectorError(
-                error.what, where=error.where, todo=f"{error.todo} Or set by hand: {wanted}; then clear this task."
+                error.what, where=error.where, todo=f"{error.todo} Or set by hand: {lines}; then clear this task."
             ) from None
         if dict(self.raw_config(name)) != dict(after):
             change_config(path, {f"{prefix}{key}": before.get(key) for key in keys}, self.where)

@@ -97,8 +97,8 @@ class _Reader:
     at: int = 0
     arrays: int = 0
 
-    def expect(self, wanted: bytes) -> None:
-        if not self._next_is(wanted):
+    def expect(self, content: bytes) -> None:
+        if not self._next_is(content):
             raise NotAMapError(f"no map of byte arrays: something else stands at byte {self.at}")
 
     def numbers(self, form: str) -> tuple[float, ...]:
@@ -116,15 +116,15 @@ class _Reader:
         if self.at != len(self.content):
             raise NotAMapError(f"{len(self.content) - self.at} bytes follow the map")
 
-    def _next_is(self, wanted: bytes) -> bool:
-        if not self.content.startswith(wanted, self.at):
+    def _next_is(self, content: bytes) -> bool:
+        if not self.content.startswith(content, self.at):
             return False
-        self.at += len(wanted)
+        self.at += len(content)
         return True
 
     def _take(self, length: int) -> bytes:
         if length < 0 or self.at + length > len(self.content):
             raise NotAMapError(f"it ends within the map, after {len(self.content)} bytes")
-        taken = self.content[self.at : self.at + length]
+        content = self.content[self.at : self.at + length]
         self.at += length
-        return taken
+        return content

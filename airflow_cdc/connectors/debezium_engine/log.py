@@ -51,8 +51,8 @@ def size_of(path: str) -> int:
 
 def failure_of(lines: Sequence[str]) -> str:
     """The first error after the newest start, with the lines of its trace."""
-    begun = next((number for number in range(len(lines) - 1, -1, -1) if _BEGUN in lines[number]), 0)
-    for number in range(begun, len(lines)):
+    start = next((number for number in range(len(lines) - 1, -1, -1) if _BEGUN in lines[number]), 0)
+    for number in range(start, len(lines)):
         if (match := _FAILED.search(lines[number])) is not None:
             return _trace(lines[number][match.start() :], lines[number + 1 : number + _TRACE_LINES])
     return ""

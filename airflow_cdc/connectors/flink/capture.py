@@ -157,11 +157,11 @@ def flat(name: str, sources: Sequence[Mapping[str, str]], between: Sequence[str]
 
 def _sources(config: Mapping[str, str]) -> tuple[dict[str, str], ...]:
     """The inverse of `flat`."""
-    found: dict[str, dict[str, str]] = {}
+    sources: dict[str, dict[str, str]] = {}
     for name, value in config.items():
         if match := _OPTION.fullmatch(name):
-            found.setdefault(match[1], {})[match[2]] = value
-    return tuple(found.values())
+            sources.setdefault(match[1], {})[match[2]] = value
+    return tuple(sources.values())
 
 
 def _keep_alive(text: str) -> int:

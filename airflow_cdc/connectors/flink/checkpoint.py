@@ -47,8 +47,8 @@ def read_checkpoint(path: str, sources: Sequence[int] = (), of: int | None = Non
     for _ in range(3):
         try:
             metadata = (_newest(folder) / _METADATA).read_bytes()
-            found = offsets_in(metadata, path)
-            return found if of is None else of_source(metadata, found, sources, of)
+            offsets = offsets_in(metadata, path)
+            return offsets if of is None else of_source(metadata, offsets, sources, of)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -76,7 +76,7 @@ def offsets_in(metadata: bytes, where: str) -> tuple[SourceOffset, ...]:
 
 
 def of_source(
-    metadata: bytes, found: Sequence[SourceOffset], sources: Sequence[int], of: int
+    metadata: bytes, offsets: Sequence[SourceOffset], sources: Sequence[int], of: int
 ) -> tuple[SourceOffset, ...]:
     """The offset of the source whose node is `of`; () if the metadata hold none of it.
 
@@ -87,7 +87,7 @@ def of_source(
     if begin < 0:
         return ()
     end = min((at for at in starts.values() if at > begin), default=len(metadata))
-    return tuple(one for one in found if begin < one.at < end)[:1]
+    return tuple(one for one in offsets if begin < one.at < end)[:1]
 
 
 def _offsets(metadata: bytes, where: str) -> Iterator[SourceOffset]:

@@ -110,7 +110,7 @@ class FlinkConnector:
         """State, options and stored offset. Raises ConnectorError."""
         live, job = self._live(name), self._job(name)
         state, config = self._state(name, job), self.raw_config(name)
-        stored = self._stored(name)
+        offsets = self._stored(name)
         stops = self._rest.checkpoint_settings(job.id) if job else {}
         capture = FlinkCapture.from_config(config)
         key = {"server": name}
@@ -119,9 +119,9 @@ class FlinkConnector:
             state=state.state,
             tasks=state.tasks,
             config=mask_config(config),
-            offset=self._codec.read(stored[0].raw, key) if stored else None,
-            key=key if stored else None,
-            offsets_count=len(stored),
+            offset=self._codec.read(offsets[0].raw, key) if offsets else None,
+            key=key if offsets else None,
+            offsets_count=len(offsets),
             address=_address(config),
             # a position that is stored seldom cannot be told from one that stands still
             heartbeats=bool(capture.heartbeat_ms) and interval is not None and interval <= _WATCHABLE_MS,
@@ -131,7 +131,7 @@ class FlinkConnector:
             deleted_on_cancel=bool(stops and stops["externalization"]["delete_on_cancellation"]),
             restarts=job.restarts if job else 0,
             strategy=self._strategy(job),
-            sources=max(1, len(stored)),
+            sources=max(1, len(offsets)),
             by_yaml=bool(job and job.by_yaml),
         )
 
@@ -157,9 +157,9 @@ class FlinkConnector:
                 raise NotYet(f"job {job.id} is {now.status}")
             return now
 
-        ended = poll_until(gone, timeout=timeout, interval=0.3, what=f"job {name} to end")
-        start = Start(ended.now, savepoint) if savepoint else self._of(ended)
-        self._note(replace(start, at=ended.now))
+        last = poll_until(gone, timeout=timeout, interval=0.3, what=f"job {name} to end")
+        start = Start(last.now, savepoint) if savepoint else self._of(last)
+        self._note(replace(start, at=last.now))
 
     def resume(self, name: str) -> None:
         """Start the job from what was decided for it, or from its newest savepoint or checkpoint."""
@@ -211,8 +211,8 @@ class FlinkConnector:
 
     def committed_offset(self, name: str, server: str) -> RawOffset | None:  # noqa: ARG002
         """The least offset of its sources."""
-        stored = self._stored(name)
-        return stored[0].raw if stored else None
+        offsets = self._stored(name)
+        return offsets[0].raw if offsets else None
 
     def offset_store(self, name: str, key: RawOffset) -> OffsetStore:  # noqa: ARG002
         """What its next start begins from."""
@@ -304,8 +304,8 @@ class FlinkConnector:
         """The job that has not ended, else the one that ended last."""
         if live := self._live(name):
             return live[-1]
-        ended = self._ids(name, ended=True)
-        return self._rest_job(ended[-1]) if ended else None
+        ids = self._ids(name, ended=True)
+        return self._rest_job(ids[-1]) if ids else None
 
     def _state(self, name: str, job: Job | None) -> ConnectorState:
         if job is None and self._start() is None:
@@ -340,11 +340,11 @@ class FlinkConnector:
 
     def _replanned(self, plan: Plan, start: Start, offset: RawOffset) -> Start:
         """Make the plan's source a new one that starts at `offset`; noted first, so that it may be done again after a kill."""
-        changed = replace(start, replanned=True)
-        self._note(changed)
+        new_start = replace(start, replanned=True)
+        self._note(new_start)
         alone = bool(start.reads) and not start.same and not plan.of(start.reads).keeps
         plan.starting_at(offset, start.reads, alone=alone).write()
-        return changed
+        return new_start
 
     def _note(self, start: Start) -> None:
         if self._file is not None:
@@ -360,9 +360,9 @@ class FlinkConnector:
         """
         if live := self._live(name):
             return live[-1]
-        ended, start = (self._rest_job(job) for job in reversed(self._ids(name, ended=True))), self._start()
+        jobs, start = (self._rest_job(job) for job in reversed(self._ids(name, ended=True))), self._start()
         ours = start.job if start else ""
-        return next((job for job in ended if job.checkpoints.newest or job.id == ours), None)
+        return next((job for job in jobs if job.checkpoints.newest or job.id == ours), None)
 
     def _stored(self, name: str) -> tuple[SourceOffset, ...]:
         """The offset of each source, as the job stored it, or as it was decided for its next start; the least first."""

@@ -16,8 +16,8 @@ from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 E = TypeVar("E")
 
 
-def _property(written: object) -> str:
-    text = read_text(written)
+def _property(value: object) -> str:
+    text = read_text(value)
     name, equals, _ = text.partition("=")
     if not name.strip() or not equals:
         raise ConfigError("is no `name=value`", todo="Write e.g. execution.checkpointing.interval=10s.")
@@ -64,11 +64,11 @@ class FlinkSettings(ConnectorSpec):
 def keys(name: str, answers: Answers) -> Sequence[Key]:
     """The keys below `connector`."""
     own = (("plan", "the compiled plan; worker and SQL gateway see the same file"), ("savepoints", "a URI"))
-    written = tuple(Key(key, answers[f"flink_{key}"], why) for key, why in own if answers[f"flink_{key}"])
+    others = tuple(Key(key, answers[f"flink_{key}"], why) for key, why in own if answers[f"flink_{key}"])
     return (
         Key("conn_id", f"{name}_flink", "the JobManager's REST interface"),
         Key("name", answers["flink_job"], "the job's name"),
-        *written,
+        *others,
     )
 
 

@@ -59,8 +59,8 @@ class FlinkCodec:
                 raise OffsetRejectedError(f"the offset cannot be read: {'; '.join(faults)}", reasons=faults)
         old, new = _position(before), _position(after)
         if old.gtids and new.gtids:
-            skipped, repeated = new.gtids - old.gtids, old.gtids - new.gtids
-            texts = [f"{verb} {part}" for verb, part in (("skips", skipped), ("repeats", repeated)) if part]
+            gap, overlap = new.gtids - old.gtids, old.gtids - new.gtids
+            texts = [f"{verb} {part}" for verb, part in (("skips", gap), ("repeats", overlap)) if part]
             return "; ".join(texts) or "the same transactions"
         return moved_in_files(old.place, new.place)
 

@@ -68,8 +68,8 @@ class Plan:
     def between(self) -> tuple[str, ...]:
         """What is done to rows between sources and sinks, by Flink's names for the operators; (): they are copied."""
         others = {_name(node).removeprefix(_EXEC) for node in self.document["nodes"] if _name(node) not in _COPIES}
-        pushed = {str(one.get("type", "ability")) for node in self.document["nodes"] for one in _abilities(node)}
-        return tuple(sorted({*others, *self.keeps, *pushed}))
+        abilities = {str(one.get("type", "ability")) for node in self.document["nodes"] for one in _abilities(node)}
+        return tuple(sorted({*others, *self.keeps, *abilities}))
 
     @property
     def keeps(self) -> tuple[str, ...]:
@@ -83,18 +83,18 @@ class Plan:
 
     def source(self, reads: str = "") -> Mapping[str, Any]:
         """The node of the source `reads` (database-name.table-name); "": its only one. Raises ConnectorError."""
-        found: list[Mapping[str, Any]] = [node for node in self.document["nodes"] if _is_source(node)]
-        named = [node for node in found if not reads or _reads(node) == reads]
-        if len(named) == 1:
-            return named[0]
+        sources: list[Mapping[str, Any]] = [node for node in self.document["nodes"] if _is_source(node)]
+        matches = [node for node in sources if not reads or _reads(node) == reads]
+        if len(matches) == 1:
+            return matches[0]
         if not reads:
             raise _unusable(
                 self.path,
-                f"has {len(found)} sources of MySQL's log, and each has a position of its own",
+                f"has {len(sources)} sources of MySQL's log, and each has a position of its own",
                 "Say by connector.reads which one the pipeline is about.",
             )
-        listed = ", ".join(sorted(map(_reads, found)))
-        raise _unusable(self.path, f"has {len(named)} sources that read {reads}; there are {listed or 'none'}")
+        names = ", ".join(sorted(map(_reads, sources)))
+        raise _unusable(self.path, f"has {len(matches)} sources that read {reads}; there are {names or 'none'}")
 
     def of(self, reads: str) -> Plan:
         """The source `reads` and all that its rows go through; "": the whole plan. Raises ConnectorError."""
@@ -121,13 +121,13 @@ class Plan:
 
     def _after(self, first: int) -> frozenset[int]:
         """The node `first` and all that come after it."""
-        found, left = {first}, [first]
+        ids, left = {first}, [first]
         while left:
             here = left.pop()
-            more = {int(edge["target"]) for edge in self.document["edges"] if edge["source"] == here} - found
-            found |= more
+            more = {int(edge["target"]) for edge in self.document["edges"] if edge["source"] == here} - ids
+            ids |= more
             left += more
-        return frozenset(found)
+        return frozenset(ids)
 
     def _only_after(self, first: int) -> frozenset[int]:
         """The node `first` and those that get rows from it alone."""
@@ -212,8 +212,10 @@ def _options(node: Mapping[str, Any]) -> dict[str, str]:
 
 def _startup(offset: RawOffset) -> dict[str, str]:
     words = {"file": "file", "pos": "pos", "gtids": "gtid-set", "event": "skip-events", "row": "skip-rows"}
-    given = {_OFFSET + word: str(offset[key]) for key, word in words.items() if offset.get(key) not in (None, "", "0")}
-    return {f"{_STARTUP}mode": _MODE, f"{_OFFSET}pos": str(offset.get("pos", "0")), **given}
+    options = {
+        _OFFSET + word: str(offset[key]) for key, word in words.items() if offset.get(key) not in (None, "", "0")
+    }
+    return {f"{_STARTUP}mode": _MODE, f"{_OFFSET}pos": str(offset.get("pos", "0")), **options}
 
 
 def _no_json(path: str) -> ConnectorError:

@@ -73,16 +73,16 @@ def gtids_ahead(case: AnyCase) -> Evidence | None:
     pair = case.both_of_one_server
     if _facts(case) is None or pair is None:
         return None
-    source, stored = pair
-    if not isinstance(source, MySqlFacts) or not isinstance(stored, MySqlPosition) or not stored.gtids:
+    source, position = pair
+    if not isinstance(source, MySqlFacts) or not isinstance(position, MySqlPosition) or not position.gtids:
         return None
-    unseen = stored.gtids - source.executed
+    unseen = position.gtids - source.executed
     if unseen.is_empty or not {*unseen.uuids} <= {*source.executed.uuids}:
         return None
-    sets = {"stored": stored.gtids, "executed": source.executed, "will be skipped": unseen}
-    shown = {f"gtids {name}": f"{shorten(str(one))} ({one.count} transactions)" for name, one in sets.items()}
-    at = evidence(case, OFFSETS, {"gtids stored": shown.pop("gtids stored")})
-    return {**at, **server_evidence(case, shown), **state_evidence(case)}
+    sets = {"stored": position.gtids, "executed": source.executed, "will be skipped": unseen}
+    texts = {f"gtids {name}": f"{shorten(str(one))} ({one.count} transactions)" for name, one in sets.items()}
+    at = evidence(case, OFFSETS, {"gtids stored": texts.pop("gtids stored")})
+    return {**at, **server_evidence(case, texts), **state_evidence(case)}
 
 
 def several_jobs(case: AnyCase) -> Evidence | None:
@@ -112,8 +112,8 @@ def state_not_kept(case: AnyCase) -> Evidence | None:
     facts = _facts(case)
     if facts is None or not facts.deleted_on_cancel:
         return None
-    shown = {"externalized-checkpoint-retention": "DELETE_ON_CANCELLATION, must be RETAIN_ON_CANCELLATION"}
-    return {**evidence(case, STATUS, shown), **state_evidence(case)}
+    setting = {"externalized-checkpoint-retention": "DELETE_ON_CANCELLATION, must be RETAIN_ON_CANCELLATION"}
+    return {**evidence(case, STATUS, setting), **state_evidence(case)}
 
 
 def skips_itself(case: AnyCase) -> Evidence | None:
@@ -131,11 +131,11 @@ def went_on_elsewhere(case: AnyCase) -> Evidence | None:
     pair, facts = case.both_of_one_server, _facts(case)
     if pair is None or facts is None or not case.streams or case.seen.pipeline.corrected is not Corrected.BEFORE_START:
         return None
-    source, known = pair[0], known_servers(case.seen)
-    if not isinstance(source, MySqlFacts) or not known or source.server_uuid in known:
+    source, servers = pair[0], known_servers(case.seen)
+    if not isinstance(source, MySqlFacts) or not servers or source.server_uuid in servers:
         return None
-    shown = {"server_uuid now": source.server_uuid, "server_uuid before": ", ".join(sorted(known))}
-    return {**server_evidence(case, shown), **offset_evidence(case), **state_evidence(case)}
+    uuids = {"server_uuid now": source.server_uuid, "server_uuid before": ", ".join(sorted(servers))}
+    return {**server_evidence(case, uuids), **offset_evidence(case), **state_evidence(case)}
 
 
 def restart_evidence(case: AnyCase) -> Evidence:
@@ -174,8 +174,8 @@ def no_copy(case: AnyCase) -> str:
         return ""
     if capture.between:
         return f"the job does more to the rows than to copy them: {capture.between}"
-    merged = [f"{one}.{name}" for one, name in capture.reads if f"{one}.{name}" not in case.seen.pipeline.source.tables]
-    return f"the job's source reads {', '.join(merged)}, which is not one of the pipeline's tables" if merged else ""
+    others = [f"{one}.{name}" for one, name in capture.reads if f"{one}.{name}" not in case.seen.pipeline.source.tables]
+    return f"the job's source reads {', '.join(others)}, which is not one of the pipeline's tables" if others else ""
 
 
 def numbered_anew(case: AnyCase) -> str:

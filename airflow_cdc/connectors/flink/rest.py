@@ -60,10 +60,10 @@ class FlinkRest:
     def stop_with_savepoint(self, job: str, timeout: float) -> str:
         """Stop a job that runs and return the savepoint's path."""
         where = {"targetDirectory": self.endpoint.savepoints} if self.endpoint.savepoints else {}
-        asked = self.job_manager("POST", f"/jobs/{job}/stop", {**where, "drain": False})["request-id"]
+        request = self.job_manager("POST", f"/jobs/{job}/stop", {**where, "drain": False})["request-id"]
 
         def done() -> Mapping[str, Any] | None:
-            answer = self.of_job(job, f"savepoints/{asked}")
+            answer = self.of_job(job, f"savepoints/{request}")
             return answer["operation"] if answer["status"]["id"] == "COMPLETED" else None
 
         operation = poll_until(done, timeout=timeout, interval=0.2, what="Flink to write a savepoint")
@@ -93,8 +93,8 @@ class FlinkRest:
         base = f"{self.endpoint.gateway}/v1/sessions"
         session = f"{base}/{self._call('POST', base, {'properties': dict(properties)})['sessionHandle']}"
         try:
-            quoted = path.replace("'", "''")
-            started = self._call("POST", f"{session}/statements", {"statement": f"EXECUTE PLAN '{quoted}'"})
+            text = path.replace("'", "''")
+            started = self._call("POST", f"{session}/statements", {"statement": f"EXECUTE PLAN '{text}'"})
             at = f"{session}/operations/{started['operationHandle']}"
 
             def ended() -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import NAME, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 from airflow_cdc.core.spark_jars import Need, Of
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 
 # the names of Spark's settings and of the control table contain the catalog's name
 _CATALOG = replace(NAME, names_connection=True)
+
+if TYPE_CHECKING:
+    from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 
 
 @settings

@@ -73,23 +73,23 @@ def chosen(table: Table, files: Files, at_least: int) -> tuple[list[DataFile], l
 
 def small(files: Sequence[DataFile]) -> list[DataFile]:
     """The smallest files, up to the first that is larger than all before it together."""
-    taken: list[DataFile] = []
+    smallest: list[DataFile] = []
     size = count = 0
     for file in sorted(files, key=lambda one: one.file_size_in_bytes):
         size, before, count = size + file.file_size_in_bytes, size, count + file.record_count
         if file.file_size_in_bytes > max(ALWAYS_BYTES, before) or size > MOST_BYTES or count > MOST_ROWS:
             break
-        taken.append(file)
-    return taken
+        smallest.append(file)
+    return smallest
 
 
 def _merged(table: Table, files: Files, rows: Sequence[DataFile], deletes: Sequence[DataFile]) -> list[DataFile]:
     """New files with the live rows of `rows`, and with the deletes of other files."""
     paths = {file.file_path for file in rows}
-    live, gone = _read(table, rows, deletes), deleted(table, files.deletes, paths)
-    counted = sum(file.record_count for file in rows) - sum(len(pc.unique(one)) for one in gone.values())
-    if live.num_rows != counted:
-        raise ValueError(f"{live.num_rows} rows were read, and {counted} are counted")
+    live, positions = _read(table, rows, deletes), deleted(table, files.deletes, paths)
+    count = sum(file.record_count for file in rows) - sum(len(pc.unique(one)) for one in positions.values())
+    if live.num_rows != count:
+        raise ValueError(f"{live.num_rows} rows were read, and {count} are counted")
     left = {path: _ascending(one) for path, one in deleted(table, deletes).items() if path not in paths}
     return [*write_deletes(table, left), *write_rows(table, live)]
 
@@ -97,8 +97,8 @@ def _merged(table: Table, files: Files, rows: Sequence[DataFile], deletes: Seque
 def _read(table: Table, rows: Sequence[DataFile], deletes: Sequence[DataFile]) -> pa.Table:
     of_file = {file: {one for one in deletes if file.file_path in deletes_in(table, one)} for file in rows}
     tasks = [FileScanTask(file, delete_files=of_file[file]) for file in rows]
-    read = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
-    return read.cast(table.schema().as_arrow())
+    live = ArrowScan(table.metadata, table.io, table.schema(), AlwaysTrue()).to_table(tasks)
+    return live.cast(table.schema().as_arrow())
 
 
 def _ascending(positions: pa.Array) -> pa.Array:

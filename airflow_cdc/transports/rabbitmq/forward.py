@@ -93,13 +93,13 @@ class _Forwarder:
 
     def run(self, count: int) -> int:
         """Forward `count` messages, or fewer if the server has removed some; returns how many."""
-        done = 0
-        while done < count:
-            moved = self._move(min(BATCH, count - done), is_last=count - done <= BATCH)
-            if not moved:
+        total = 0
+        while total < count:
+            size = self._move(min(BATCH, count - total), is_last=count - total <= BATCH)
+            if not size:
                 break
-            done += moved
-        return done
+            total += size
+        return total
 
     def _move(self, most: int, *, is_last: bool) -> int:
         """Move one batch, and no message more: one that is taken for nothing counts against a quorum queue's delivery-limit.
@@ -118,25 +118,25 @@ class _Forwarder:
 
     def _taken(self, most: int) -> tuple[str, list[Message]]:
         """A consumer's tag, and so many messages; fewer if the server has removed some."""
-        taken: list[Message] = []
+        messages: list[Message] = []
 
         def keep(_channel: Any, method: Any, _properties: Any, body: bytes) -> None:
-            taken.append(Message(method.delivery_tag, body, method.redelivered))
+            messages.append(Message(method.delivery_tag, body, method.redelivered))
 
         self.channel.basic_qos(prefetch_count=most)
         consumer = self.channel.basic_consume(
             self.queue, keep, exclusive=True, consumer_tag=f"{OWN}.{uuid.uuid4().hex}"
         )
         last, count = time.monotonic(), 0
-        while len(taken) < most:
+        while len(messages) < most:
             self.connection.process_data_events(time_limit=_QUIET_S)
-            if len(taken) > count:
-                last, count = time.monotonic(), len(taken)
-            elif self._drained() and len(taken) == count:
+            if len(messages) > count:
+                last, count = time.monotonic(), len(messages)
+            elif self._drained() and len(messages) == count:
                 break
             elif time.monotonic() - last > self.endpoint.timeout:
                 raise self._stalled()
-        return str(consumer), taken
+        return str(consumer), messages
 
     def _drained(self) -> bool:
         """Whether the queue is empty and all that it sent has arrived: the second answer comes after what it sent before."""
@@ -160,11 +160,11 @@ class _Forwarder:
         if self.expected is None:
             again = list(takewhile(lambda message: message.again, batch))
             self.expected = self._overlap(digests, len(again)) if again else ()
-        expected = self.expected[: len(batch)]
-        if digests[: len(expected)] != list(expected) or (is_last and len(self.expected) > len(batch)):
+        next_digests = self.expected[: len(batch)]
+        if digests[: len(next_digests)] != list(next_digests) or (is_last and len(self.expected) > len(batch)):
             raise self._out_of_order()
         self.expected = self.expected[len(batch) :]
-        return len(expected)
+        return len(next_digests)
 
     def _overlap(self, digests: Sequence[bytes], again: int) -> Sequence[bytes]:
         """The end of the stream that begins as the redelivered messages do; () if none of them is there."""

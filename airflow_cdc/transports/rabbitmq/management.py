@@ -35,22 +35,22 @@ class Management:
         """The queue; None if there is none."""
         with self._client() as client:
             place = f"queues/{self._vhost}/{quote(name, safe='')}"
-            found = self._get(client, place)
-            if found is None:
+            value = self._get(client, place)
+            if value is None:
                 self._need_access(client)
                 return None
             bindings = self._get(client, f"{place}/bindings") or ()
             kinds = {exchange: self._exchange_kind(client, exchange) for exchange in {b["source"] for b in bindings}}
-            led = tuple(Binding(b["source"], b["routing_key"], kinds[b["source"]]) for b in bindings)
-            return queue_of(found, led, self._dead(client, settings_of(found)))
+            routes = tuple(Binding(b["source"], b["routing_key"], kinds[b["source"]]) for b in bindings)
+            return queue_of(value, routes, self._dead(client, settings_of(value)))
 
     def names(self) -> list[str]:
         """The names of all queues of the virtual host."""
         with self._client() as client:
-            found = [one["name"] for one in self._get(client, f"queues/{self._vhost}?columns=name") or ()]
-            if not found:
+            names = [one["name"] for one in self._get(client, f"queues/{self._vhost}?columns=name") or ()]
+            if not names:
                 self._need_access(client)
-            return found
+            return names
 
     def _need_access(self, client: httpx.Client) -> None:
         """A virtual host without permissions for the user looks like an empty one. Raises TransportError there."""
@@ -76,8 +76,8 @@ class Management:
         return {name: int(queue.get("messages") or 0) for name, queue in queues.items() if queue}
 
     def _exchange_kind(self, client: httpx.Client, name: str) -> str:
-        found = self._get(client, f"exchanges/{self._vhost}/{quote(name, safe='')}") if name else {"type": "direct"}
-        return str(found["type"]) if found else ""
+        exchange = self._get(client, f"exchanges/{self._vhost}/{quote(name, safe='')}") if name else {"type": "direct"}
+        return str(exchange["type"]) if exchange else ""
 
     def _get(self, client: httpx.Client, path: str) -> Any:
         answer = ask(client, "GET", path, within=self._endpoint.timeout)

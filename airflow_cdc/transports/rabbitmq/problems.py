@@ -45,10 +45,10 @@ def can_drop(case: AnyCase) -> Evidence | None:
     return _of_moved(case, lambda queue: queue.losses)
 
 
-def _of_moved(case: AnyCase, told: Callable[[Moved], Iterable[str]]) -> Evidence | None:
+def _of_moved(case: AnyCase, texts_of: Callable[[Moved], Iterable[str]]) -> Evidence | None:
     transport = transport_of(case.seen)
     queues = moved_of(transport).values() if transport is not None and case.seen.pipeline.has_sink else ()
-    texts = {f"queue {queue.name}": "; ".join(told(queue)) for queue in queues}
+    texts = {f"queue {queue.name}": "; ".join(texts_of(queue)) for queue in queues}
     return evidence(case, _WHERE, {name: text for name, text in texts.items() if text}) or None
 
 

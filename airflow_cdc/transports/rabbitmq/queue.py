@@ -71,12 +71,12 @@ class Queue:
     def config(self) -> dict[str, str]:
         """Its settings by the names that every transport has for them, and those of its own."""
         age, size = self.settings.get("max-age"), self.settings.get("max-length-bytes")
-        kept = {"retention.ms": age and str(_milliseconds(str(age))), "retention.bytes": size and str(size)}
+        limits = {"retention.ms": age and str(_milliseconds(str(age))), "retention.bytes": size and str(size)}
         return {
             "kind": self.kind,
             "consumers": str(self.consumers),
             "bindings": json.dumps(sorted(map(astuple, self.bindings))),
-            **{name: value for name, value in kept.items() if value},
+            **{name: value for name, value in limits.items() if value},
             **({_BEFORE: json.dumps(asdict(self.before.moved))} if self.before else {}),
         }
 
@@ -117,14 +117,14 @@ class Moved:
 
 def moved_of(transport: TransportFacts) -> dict[str, Moved]:
     """Topic → the queue whose messages are moved to its stream, as a diagnosis has it."""
-    told = {name: config[_BEFORE] for name, config in transport.configs.items() if _BEFORE in config}
-    return {name: Moved(**json.loads(text)) for name, text in told.items()}
+    texts = {name: config[_BEFORE] for name, config in transport.configs.items() if _BEFORE in config}
+    return {name: Moved(**json.loads(text)) for name, text in texts.items()}
 
 
 def bindings_of(transport: TransportFacts) -> dict[str, tuple[Binding, ...]]:
     """Queue → what leads to it, as a diagnosis has it; {} for another transport."""
-    told = {name: config["bindings"] for name, config in transport.configs.items() if "bindings" in config}
-    return {name: tuple(Binding(*one) for one in json.loads(text)) for name, text in told.items()}
+    texts = {name: config["bindings"] for name, config in transport.configs.items() if "bindings" in config}
+    return {name: tuple(Binding(*one) for one in json.loads(text)) for name, text in texts.items()}
 
 
 def queue_of(value: Mapping[str, Any], bindings: Sequence[Binding], dead: Mapping[str, int] | None = None) -> Queue:

@@ -48,18 +48,18 @@ def read(endpoint: RabbitMqEndpoint, queue: str, start: int, end: int) -> Iterat
     """
     if end <= start:
         return
-    expected, unsure = start, end
+    next_offset, unsure = start, end
     with connected(endpoint) as connection:
         for record in _delivered(connection, queue, start, endpoint.timeout, None):
-            if record.offset > expected:
-                unsure = min(unsure, max(start, expected - 1))
+            if record.offset > next_offset:
+                unsure = min(unsure, max(start, next_offset - 1))
             if record.offset < end and not record.is_mark:
                 yield record
-            expected = record.offset + 1
-            if expected >= end:
+            next_offset = record.offset + 1
+            if next_offset >= end:
                 break
         else:
-            raise _ended(endpoint, queue, expected, end)
+            raise _ended(endpoint, queue, next_offset, end)
         if unsure < end:
             _check_not_removed(connection, endpoint, queue, unsure)
 
@@ -67,13 +67,13 @@ def read(endpoint: RabbitMqEndpoint, queue: str, start: int, end: int) -> Iterat
 def before(connection: Any, endpoint: RabbitMqEndpoint, queue: str, mark: bytes, most: int) -> list[Record]:
     """The last messages that stand before a mark, about `most` of them. Raises TransportError if the mark does not come."""
     first, end = bounds(endpoint, queue, is_empty=lambda: False)
-    found: list[Record] = []
+    records: list[Record] = []
     for record in _delivered(connection, queue, max(first, end - most), endpoint.timeout, None):
         if record.is_mark and record.value == mark:
-            return found
+            return records
         if not record.is_mark:
-            found.append(record)
-    raise _ended(endpoint, queue, found[-1].offset + 1 if found else first, end)
+            records.append(record)
+    raise _ended(endpoint, queue, records[-1].offset + 1 if records else first, end)
 
 
 def _check_not_removed(connection: Any, endpoint: RabbitMqEndpoint, queue: str, offset: int) -> None:

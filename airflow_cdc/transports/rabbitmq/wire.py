@@ -113,9 +113,9 @@ def _reason(error: BaseException) -> str:
     inner = next((one for one in error.args if isinstance(one, BaseException)), None)
     if inner is not None:
         return _reason(inner)
-    nested: Any = getattr(error, "exception", None)
-    if isinstance(nested, BaseException):
-        return _reason(nested)
-    tried: Any = getattr(error, "exceptions", ())
+    cause: Any = getattr(error, "exception", None)
+    if isinstance(cause, BaseException):
+        return _reason(cause)
+    causes: Any = getattr(error, "exceptions", ())
     text = getattr(error, "reply_text", "") or str(error).strip()
-    return str(text) or next((_reason(one) for one in tried), type(error).__name__)
+    return str(text) or next((_reason(one) for one in causes), type(error).__name__)

@@ -83,10 +83,10 @@ class Changes:
         if message.is_ddl and message.type not in {None, _TRUNCATE}:
             return
         if None not in (message.database, message.table):
-            named = f"{message.database}.{message.table}"
-            if named != self.table.full_name:
+            table = f"{message.database}.{message.table}"
+            if table != self.table.full_name:
                 if self.others:
-                    yield Opened(_op(message), nth=nth, table=named)
+                    yield Opened(_op(message), nth=nth, table=table)
                 return
         place = _place(message, record)
         for number, one in enumerate(self._changes(message), nth):
@@ -144,10 +144,10 @@ def _op(message: Message) -> str:
 
 def _place(message: Message, record: Record) -> LogPlace | None:
     """The place of the message's transaction; the change's own number is still to be put in."""
-    found = _ONE_SERVER.fullmatch(message.gtid or "")
-    if found is None or int(found[2]) >= _MOST:
+    match = _ONE_SERVER.fullmatch(message.gtid or "")
+    if match is None or int(match[2]) >= _MOST:
         return None
-    origin, n = found[1], int(found[2])
+    origin, n = match[1], int(match[2])
     return LogPlace(origin, n, record.offset, 0, f"{origin}/gtid", n, f"{origin}:{n}", message.es)
 
 

@@ -98,10 +98,10 @@ class CanalValues:
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
-    found = pattern.fullmatch(text)
-    if found is None:
+    match = pattern.fullmatch(text)
+    if match is None:
         raise NoValueError
-    return found
+    return match
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------
@@ -132,11 +132,11 @@ def _decimal(column: Column, _: CanalValues) -> Read:
 
 def _exact(text: str, unit: Decimal, most: int, *, as_text: bool) -> Decimal | str:
     number = Decimal(_matched(_NUMBER, text)[0])
-    fitted = number.quantize(unit, context=WIDE)
-    if fitted != number or fitted.copy_abs() >= most:
+    exact = number.quantize(unit, context=WIDE)
+    if exact != number or exact.copy_abs() >= most:
         raise NoValueError
-    fitted = fitted.copy_abs() if fitted.is_zero() else fitted
-    return f"{fitted:f}" if as_text else fitted
+    exact = exact.copy_abs() if exact.is_zero() else exact
+    return f"{exact:f}" if as_text else exact
 
 
 def _float(_column: Column, _: CanalValues) -> Read:

@@ -38,8 +38,8 @@ class FileOffsets:
             raise changed_meanwhile(self.where)
         if self.path.exists():
             replace_file(self.path.with_name(f"{self.path.name}.before"), self.path.read_bytes(), like=self.path)
-        written = now.having(key.encode(), None if value is None else value.encode())
-        replace_file(self.path, written.to_bytes(), like=self.path)
+        new = now.having(key.encode(), None if value is None else value.encode())
+        replace_file(self.path, new.to_bytes(), like=self.path)
 
     def _map(self) -> JavaMap:
         def whole() -> JavaMap:
@@ -71,8 +71,8 @@ class FileOffsets:
             ) from None
 
 
-def _texts(stored: JavaMap) -> dict[str, str | None]:
+def _texts(content: JavaMap) -> dict[str, str | None]:
     return {
         key.decode(errors="replace"): None if value is None else value.decode(errors="replace")
-        for key, value in stored.entries.items()
+        for key, value in content.entries.items()
     }
