@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.spark_apps.driver.sql import quote_ident
+from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
 from airflow_cdc.spark_apps.driver.views import view_of
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -117,11 +117,7 @@ def fill(session: SparkSession, target: str, table: Table, change: SchemaChange)
     if not change.filled:
         return
     values = (
-        f"{quote_ident(name)} = coalesce({quote_ident(name)}, CAST({_literal(text)} AS {sink_type(table.column(name))}))"
+        f"{quote_ident(name)} = coalesce({quote_ident(name)}, CAST({literal(text)} AS {sink_type(table.column(name))}))"
         for name, text in change.filled.items()
     )
     session.sql(f"UPDATE {target} SET {', '.join(values)}")
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

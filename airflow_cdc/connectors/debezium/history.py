@@ -17,6 +17,7 @@ from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mysql.ddl_text import unescaped
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, words_of
@@ -25,7 +26,6 @@ _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"')
 _DROP_SCHEMA: Final = re.compile(
     r"\s*(?:/\*.*?\*/\s*)?DROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?(`[^`]+`|[^\s;`]+)", re.IGNORECASE | re.DOTALL
 )
-_ESCAPED: Final = {"n": "\n", "r": "\r", "t": "\t", "0": "\0", "Z": "\x1a", "b": "\b"}
 
 # A snapshot writes type names as in SHOW CREATE TABLE; a streamed DDL keeps what its author wrote.
 _SYNONYMS: Final[dict[str, str]] = {
@@ -331,9 +331,7 @@ def _label(text: str) -> str:
     quote = text[:1]
     if quote not in ("'", '"') or text[-1:] != quote:
         return text
-    escapes = re.compile(rf"{quote}{quote}|\\(.)", re.DOTALL)
-    plain = escapes.sub(lambda m: quote if m[1] is None else _ESCAPED.get(m[1], m[1]), text[1:-1])
-    return plain.rstrip(" ")  # the server trims them
+    return unescaped(text[1:-1], quote).rstrip(" ")  # the server trims them
 
 
 def _number(value: Any) -> int | None:

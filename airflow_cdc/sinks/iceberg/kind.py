@@ -12,11 +12,11 @@ from airflow_cdc.core.settings import NAME, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 from airflow_cdc.core.spark_jars import Need, Of
 
-# the names of Spark's settings and of the control table contain the catalog's name
-_CATALOG = replace(NAME, names_connection=True)
-
 if TYPE_CHECKING:
     from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+
+# the names of Spark's settings and of the control table contain the catalog's name
+_CATALOG = replace(NAME, names_connection=True)
 
 
 @settings

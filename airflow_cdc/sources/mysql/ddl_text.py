@@ -67,8 +67,14 @@ def _value(kind: str, text: str) -> str:
     if kind == "name":
         return text.replace("``", "`")
     if kind == "text":
-        return re.sub(r"''|\\(.)", lambda m: "'" if m[1] is None else _ESCAPED.get(m[1], m[1]), text, flags=re.DOTALL)
+        return unescaped(text)
     return text
+
+
+def unescaped(text: str, quote: str = "'") -> str:
+    """What MySQL stores for the inside of a text literal between these quotes."""
+    escapes = rf"{quote}{quote}|\\(.)"
+    return re.sub(escapes, lambda m: quote if m[1] is None else _ESCAPED.get(m[1], m[1]), text, flags=re.DOTALL)
 
 
 def _grouped(flat: Sequence[Token]) -> tuple[Token, ...]:

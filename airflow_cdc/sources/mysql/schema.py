@@ -13,6 +13,7 @@ from pymysql.cursors import DictCursor
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+from airflow_cdc.sources.mysql.ddl_text import unescaped
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, with_zones
 
@@ -42,8 +43,6 @@ _SOME = "(c.TABLE_SCHEMA = %s AND c.TABLE_NAME IN ({names}))"
 
 _LABELLED = frozenset({"enum", "set"})
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
-_ESCAPE = re.compile(r"''|\\(.)", re.DOTALL)
-_ESCAPED = {"n": "\n", "r": "\r", "0": "\0", "Z": "\x1a", "t": "\t"}
 
 
 def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, Table]:
@@ -98,11 +97,7 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
 def parse_labels(column_type: str) -> tuple[str, ...]:
     r"""Labels of `enum('a','it''s','b\\c')`, in order."""
     inside = column_type[column_type.find("(") + 1 : column_type.rfind(")")]
-    return tuple(_ESCAPE.sub(_unescape, match[1]) for match in _LABEL.finditer(inside))
-
-
-def _unescape(match: re.Match[str]) -> str:
-    return "'" if match[1] is None else _ESCAPED.get(match[1], match[1])
+    return tuple(unescaped(match[1]) for match in _LABEL.finditer(inside))
 
 
 def _split(name: str) -> tuple[str, str]:

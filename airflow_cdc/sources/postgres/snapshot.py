@@ -19,6 +19,7 @@ from airflow_cdc.core.errors import DeadlineError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, explain
 from airflow_cdc.sources.postgres.position import Lsn
+from airflow_cdc.sources.postgres.quoting import text_literal
 from airflow_cdc.sources.postgres.session import SESSION_PINS, PostgresEndpoint, Session, connect, open_connection
 from airflow_cdc.sources.postgres.slot import PLUGIN, Slot, drop, read_slot
 
@@ -128,14 +129,14 @@ def same_server_sql(server: str) -> str:
     here = "(SELECT system_identifier::text FROM pg_catalog.pg_control_system())"
     # a standby writes no log file, so it is never the primary that a watermark names
     on = "pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_insert_lsn()), 8)"
-    same = f"{here} = {_literal(system)} AND {on} = '{int(timeline or 0):08X}'"
-    why = _literal(f"the connection reaches another server than the watermark's, {server}: ")
+    same = f"{here} = {text_literal(system)} AND {on} = '{int(timeline or 0):08X}'"
+    why = text_literal(f"the connection reaches another server than the watermark's, {server}: ")
     return f"SELECT CASE WHEN {same} THEN 0 ELSE pg_catalog.concat({why}, {here})::int END"
 
 
 def pin_statements() -> tuple[str, ...]:
     """The session pins as SET statements, for a driver that accepts only text."""
-    return tuple(f"SET {name} TO {_literal(value)}" for name, value in SESSION_PINS.items())
+    return tuple(f"SET {name} TO {text_literal(value)}" for name, value in SESSION_PINS.items())
 
 
 @contextmanager
@@ -224,7 +225,3 @@ def _checked(name: str) -> str:
     if not _SNAPSHOT.fullmatch(name):
         raise SlotError(f"{name!r} is not a snapshot's name")
     return name
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
