@@ -32,6 +32,7 @@ from pyspark.sql import functions as fn
 from airflow_cdc.events.decoder import FACTS, KEY, Plan, decoder
 from airflow_cdc.events.record import RawRecord, SchemaId, Side, Want
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
+from airflow_cdc.spark_apps.ports import Bounds
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ _RECORD: Final = ("partition", "offset", "key", "value")
 def meta(name: str) -> Expression:
     """A field of the record's `cdc` struct."""
     return fn.col(f"cdc.`{name}`")
+
+
+def offsets_in(bounds: Bounds) -> int:
+    """How many offsets there are in these ranges: records, and marks of transactions."""
+    return sum(max(0, end - begin) for begin, end in bounds.values())
 
 
 def want_of(sides: Sequence[str]) -> Want:

@@ -34,9 +34,9 @@ from airflow_cdc.names import file_part
 from airflow_cdc.reports import data_docs
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.spark_apps.compare.behind import Main
+from airflow_cdc.spark_apps.compare.caveats import CaveatsOf, letter_caveats
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.expectations import counted
-from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
 from airflow_cdc.spark_apps.compare.results import make_report, unproven
 from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.compare.tail import touched_leaves

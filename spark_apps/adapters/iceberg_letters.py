@@ -11,7 +11,7 @@ from pyspark.sql import functions as fn
 
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS, NAMESPACE, table_name, unresolved
-from airflow_cdc.spark_apps.driver.views import view_of
+from airflow_cdc.spark_apps.driver.sql import view_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
-from airflow_cdc.spark_apps.driver.views import view_of
+from airflow_cdc.spark_apps.driver.sql import literal, quote_ident, view_of
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:

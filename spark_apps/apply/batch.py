@@ -41,7 +41,7 @@ from airflow_cdc.spark_apps.apply.context import (
 from airflow_cdc.spark_apps.apply.few import apply_few
 from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.events import SIDES, meta
+from airflow_cdc.spark_apps.events import SIDES, meta, offsets_in
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def apply_table(
     if start.empty:
         version, columns = _apply_nothing(ctx, target, start, opened)
         return result_of(start, counts.Counts(), version, began, **columns)
-    if (waiting := sum(end - begin for begin, end in start.ranges.values())) >= MANY:
+    if (waiting := offsets_in(start.ranges)) >= MANY:
         log.info("%s: %s records are being applied", target.table.full_name, f"{waiting:,}")
     session = sibling(ctx.spark, SMALL_BATCH)
     if start.unproven:

@@ -27,7 +27,7 @@ from airflow_cdc.spark_apps.apply.context import Result, applied_after, check_co
 from airflow_cdc.spark_apps.apply.counts import Counts
 from airflow_cdc.spark_apps.apply.tombstones import before_batch, has_tombstone
 from airflow_cdc.spark_apps.canonical.arrow import key_texts
-from airflow_cdc.spark_apps.events import FEW, MOST_BYTES
+from airflow_cdc.spark_apps.events import FEW, MOST_BYTES, offsets_in
 from airflow_cdc.spark_apps.ports import DecodesFew, ReadFew
 from airflow_cdc.spark_apps.ports_few import SmallCommit
 from airflow_cdc.spark_apps.types import arrow_rows
@@ -114,12 +114,7 @@ def apply_few(
 
 def _is_few(start: Start) -> bool:
     """Whether the batch is small enough, and of a topic that is surely the table's own."""
-    return not start.unproven and 0 < offsets_of(start) <= FEW
-
-
-def offsets_of(start: Start) -> int:
-    """How many offsets the batch spans: its records, and marks of transactions."""
-    return sum(end - begin for begin, end in start.ranges.values())
+    return not start.unproven and 0 < offsets_in(start.ranges) <= FEW
 
 
 def _netted(ctx: ApplyContext, few: ReadFew, start: Start) -> Few | None:

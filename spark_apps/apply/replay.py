@@ -15,14 +15,13 @@ from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.dead_letter import DeadLetter
-from airflow_cdc.spark_apps.apply.dead_letters import as_records
 from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
-from airflow_cdc.spark_apps.events import meta
+from airflow_cdc.spark_apps.events import RAW_SCHEMA, meta
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.ports import Stage
     from airflow_cdc.core.table import Table
@@ -71,3 +70,12 @@ def rows_as_changes(table: Table, keys: DataFrame, rows: DataFrame) -> DataFrame
     return changes.unionByName(
         gone.select("key", fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
     )
+
+
+def as_records(spark: SparkSession, some: Sequence[DeadLetter], topic: str) -> DataFrame:
+    """Dead letters as tombstones of their keys (RAW_SCHEMA); the offset is the index in `some`.
+
+    Decoding them gives the keys only, nothing of the old rows.
+    """
+    rows = [(topic, 0, at, None if one.key is None else bytearray(one.key), None) for at, one in enumerate(some)]
+    return spark.createDataFrame(rows, RAW_SCHEMA)

@@ -22,6 +22,7 @@ from airflow_cdc.spark_apps.compare.scan import Outcome, Subject
 from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.systems import Systems
+from airflow_cdc.spark_apps.events import offsets_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,7 @@ class Main:
             return None
         source_rows = self.run.clients.source.count_rows(self.table.full_name, COUNT_SECONDS)
         return replace(
-            unproven(self.table.full_name, self._never(_count(waiting))),
+            unproven(self.table.full_name, self._never(offsets_in(waiting))),
             source_rows=source_rows or 0,
             sink_rows=self.rows(),
             compared_at=ComparedAt(self.stage.base_head, ""),
@@ -87,7 +88,7 @@ class Main:
         """Why equality of the copy says nothing of main: events came meanwhile that apply refuses."""
         if not self.refused or not (waiting := self.waiting(outcome.subject.ends)):
             return ()
-        return (self._never(_count(waiting)),)
+        return (self._never(offsets_in(waiting)),)
 
     def reported(self, outcome: Outcome, report: TableReport, *, xa_open: bool = True) -> TableReport:
         """The report of the comparison, as one of main.
@@ -109,7 +110,7 @@ class Main:
             report,
             sink_rows=self.rows(),
             compared_at=replace(report.compared_at, snapshot_id=self.stage.base_head),
-            caught_up=CaughtUp(outcome.sink_rows, _count(waiting), since),
+            caught_up=CaughtUp(outcome.sink_rows, offsets_in(waiting), since),
         )
 
     def _never(self, count: int) -> str:
@@ -123,7 +124,3 @@ class Main:
         decoded = self.systems.events.decode(raw, subject.table, ())
         (row,) = decoded.selectExpr("min(cdc.ts_ms) AS first").collect()
         return None if row["first"] is None else datetime.fromtimestamp(row["first"] / 1000, UTC)
-
-
-def _count(spans: Mapping[int, tuple[int, int]]) -> int:
-    return sum(end - start for start, end in spans.values())

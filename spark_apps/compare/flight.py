@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,6 @@ from pyspark import StorageLevel
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.changelog import Tail
 from airflow_cdc.decisions.compare.leaves import LeafScheme, leaf_of
@@ -38,10 +37,11 @@ from airflow_cdc.spark_apps.compare.tail import (
     own_events,
     read_earlier,
     read_tail,
-    records_between,
 )
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
+from airflow_cdc.spark_apps.events import offsets_in
+from airflow_cdc.spark_apps.ports import Bounds
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
@@ -109,31 +109,23 @@ class TakenOut:
         return [key for key in keys if not flies(key)]
 
 
-def around(subject: Subject) -> tuple[Mapping[int, int], Watermark]:
-    """Where the examined events of a subject begin (partition → offset), and a source position before that."""
-    if subject.before is None or subject.topic is None:
-        return subject.ends, subject.position
-    return subject.before.ends.get(subject.topic.name, {}), subject.before.position
-
-
 @contextmanager
 def flights(subject: Subject, now: Reached) -> Iterator[Flights]:
     """The events around the compared ends, up to `now`: one flight if they are few."""
-    stop = {} if subject.topic is None else now.ends.get(subject.topic.name, {})
+    ranges = subject.since(now)
     with ExitStack() as stack:
-        if subject.topic is None or records_between(around(subject)[0], stop) <= EVENTS_AT_ONCE:
-            yield _Held(subject, stop)
+        if subject.topic is None or offsets_in(ranges) <= EVENTS_AT_ONCE:
+            yield _Held(subject, ranges)
         else:
-            yield _Spilled(subject, subject.topic, stop, stack)
+            yield _Spilled(subject, subject.topic, ranges, stack)
 
 
 class _Held:
     """Few events, in memory."""
 
-    def __init__(self, subject: Subject, stop: Mapping[int, int]) -> None:
-        start, position = around(subject)
+    def __init__(self, subject: Subject, ranges: Bounds) -> None:
         topic, spark = subject.topic, subject.sink.spark
-        tail = Tail() if topic is None else read_tail(spark, topic, start, stop, position)
+        tail = Tail() if topic is None else read_tail(spark, topic, ranges, subject.begin[1])
         self.flight = Flight(tail, partial(subject.sink.images, subject.table))
 
     def each(self, only: Collection[str] | None = None) -> Iterator[Flight]:  # noqa: ARG002 - as Flights asks
@@ -183,14 +175,14 @@ class InParts:
 class _Spilled:
     """Events on disk, in parts by a hash of the key; deleted when `stack` closes."""
 
-    def __init__(self, subject: Subject, topic: Topic, stop: Mapping[int, int], stack: ExitStack) -> None:
+    def __init__(self, subject: Subject, topic: Topic, ranges: Bounds, stack: ExitStack) -> None:
         self.subject, self.topic, self.stack = subject, topic, stack
         self.session = sibling(subject.sink.spark, SMALL_BATCH)
-        self.start, position = around(subject)
-        self.parts = -(-records_between(self.start, stop) // EVENTS_AT_ONCE)
+        self.start, position = subject.begin
+        self.parts = -(-offsets_in(ranges) // EVENTS_AT_ONCE)
         self.passed = topic.log.covered(position)
-        self.earlier = read_earlier(self.session, topic, self.start, stop, position)
-        self.events = self._kept(self._cut(stop))
+        self.earlier = read_earlier(self.session, topic, ranges, position)
+        self.events = self._kept(self._cut(ranges))
         self.parted, self.rows = InParts(self.events, -2), dict[Part, InParts]()
         self.without = self.events.where(f"{quote_ident(_PART)} IS NULL").collect()
 
@@ -219,9 +211,8 @@ class _Spilled:
                 by_key[key].append(tuple(image))
         return dict(by_key)
 
-    def _cut(self, stop: Mapping[int, int]) -> DataFrame:
+    def _cut(self, ranges: Bounds) -> DataFrame:
         """The events with their part; at most EVENTS_OF_KEY + 1 of each key, and as many of those without a key."""
-        ranges = {p: (self.start.get(p, 0), end) for p, end in stop.items()}
         rows, key, facts = event_rows(self.session, self.topic, ranges), fn.col(quote_ident(KEY)), quote_ident(FACTS)
         order = Window.partitionBy(key).orderBy(*(f"{facts}.{name}" for name in IN_TOPIC))
         numbered = self._in_parts(rows.withColumn(_PART, self._part(key)), key)

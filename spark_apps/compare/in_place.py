@@ -12,7 +12,7 @@ from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.compare.at_rest import Sides, TableItself, compare_at_rest
-from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa
+from airflow_cdc.spark_apps.compare.caveats import wait_for_xa
 from airflow_cdc.spark_apps.compare.results import summary
 from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.compare.views import SinkView

@@ -30,7 +30,7 @@ from airflow_cdc.decisions.compare.verdict import (
     rows_held,
     without,
 )
-from airflow_cdc.spark_apps.compare.flight import Flight, Flights, TakenOut, around, flights
+from airflow_cdc.spark_apps.compare.flight import Flight, Flights, TakenOut, flights
 from airflow_cdc.spark_apps.compare.scan import (
     Digests,
     Judgement,
@@ -43,7 +43,8 @@ from airflow_cdc.spark_apps.compare.scan import (
     rows_in,
     taken_out,
 )
-from airflow_cdc.spark_apps.compare.tail import read_tail, records_between
+from airflow_cdc.spark_apps.compare.tail import read_tail
+from airflow_cdc.spark_apps.events import offsets_in
 from airflow_cdc.spark_apps.ports import SourceView
 
 # How many keys are settled one by one; differences beyond that are counted as first seen.
@@ -70,16 +71,14 @@ def tail_of(outcome: Outcome, now: Reached, *, placed: bool = False) -> Tail:
     subject, topic = outcome.subject, outcome.subject.topic
     if topic is None:
         return Tail()
-    start, position = around(subject)
-    tail = read_tail(subject.sink.spark, topic, start, now.ends.get(topic.name, {}), position)
+    tail = read_tail(subject.sink.spark, topic, subject.since(now), subject.begin[1])
     outcome.add_caveats(*tail.caveats(placed=placed))
     return tail
 
 
 def _too_busy(outcome: Outcome, now: Reached) -> bool:
     """Whether a table without a key changed more often than a driver should hold; the outcome then says so."""
-    topic = outcome.subject.topic
-    count = 0 if topic is None else records_between(around(outcome.subject)[0], now.ends.get(topic.name, {}))
+    count = offsets_in(outcome.subject.since(now))
     if count > MAX_CHANGES:
         outcome.add_caveats(
             f"{count} events came while the table, which has no key, was compared, and no more than {MAX_CHANGES} are"

@@ -38,7 +38,7 @@ from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.compare.ranges import RANGE_ROWS, RangesView
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
-from airflow_cdc.spark_apps.ports import RowReader, SourceView, connection_limit
+from airflow_cdc.spark_apps.ports import Bounds, RowReader, SourceView, connection_limit
 from airflow_cdc.spark_apps.ports_few import ReadsFewRows
 
 log = logging.getLogger("airflow_cdc.verify")
@@ -79,6 +79,18 @@ class Subject:
     rows: int = 0
     part: Part = WHOLE
     before: Reached | None = None
+
+    @property
+    def begin(self) -> tuple[Mapping[int, int], Watermark]:
+        """Where the events that are examined begin (partition → offset), and a source position before that."""
+        if self.before is None or self.topic is None:
+            return self.ends, self.position
+        return self.before.ends.get(self.topic.name, {}), self.before.position
+
+    def since(self, now: Reached) -> Bounds:
+        """The offsets of the events that are examined, up to `now`; {} where none are."""
+        starts, ends = self.begin[0], now.ends.get(self.topic.name, {}) if self.topic is not None else {}
+        return {p: (starts.get(p, 0), end) for p, end in ends.items()}
 
     @property
     def small(self) -> bool:

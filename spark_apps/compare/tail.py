@@ -25,7 +25,7 @@ from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.compare.digest import ROWS
 from airflow_cdc.spark_apps.driver.session import INTERPRETED, SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
-from airflow_cdc.spark_apps.events import FEW, IN_RECORD, MOST_BYTES, SIDES
+from airflow_cdc.spark_apps.events import FEW, IN_RECORD, MOST_BYTES, SIDES, offsets_in
 from airflow_cdc.spark_apps.ports import Bounds, DecodesFew, EventDecoder, ReadFew, ReadRanges, SourceLog
 from airflow_cdc.spark_apps.types import arrow_rows
 
@@ -82,39 +82,27 @@ class Topic:
     few: ReadFew | None = None
 
 
-def read_tail(
-    spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
-) -> Tail:
-    """The table's records in [start, stop); `position` is before them. Costs nothing if there are none."""
-    if records_between(start, stop) == 0:
-        return Tail()
-    return _looked_back(spark, topic, start, stop, position)[1]
+def read_tail(spark: SparkSession, topic: Topic, ranges: Bounds, position: Watermark) -> Tail:
+    """The table's records in these ranges; `position` is before them. Costs nothing if there are none."""
+    return _looked_back(spark, topic, ranges, position)[1] if offsets_in(ranges) else Tail()
 
 
-def read_earlier(
-    spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
-) -> list[Event]:
-    """The records before `start` that show which of those up to `stop` are repeats."""
-    return _looked_back(spark, topic, start, {p: start.get(p, 0) for p in stop}, position)[0]
+def read_earlier(spark: SparkSession, topic: Topic, ranges: Bounds, position: Watermark) -> list[Event]:
+    """The records before these ranges that show which of those in them are repeats."""
+    return _looked_back(spark, topic, {p: (begin, begin) for p, (begin, _) in ranges.items()}, position)[0]
 
 
-def _looked_back(
-    spark: SparkSession, topic: Topic, start: Mapping[int, int], stop: Mapping[int, int], position: Watermark
-) -> tuple[list[Event], Tail]:
-    """The records up to `stop`, from ever further before `start` until they show what is a repeat, and their tail."""
+def _looked_back(spark: SparkSession, topic: Topic, ranges: Bounds, position: Watermark) -> tuple[list[Event], Tail]:
+    """The records up to the ranges' ends, from ever further before them until they show what is a repeat, and their tail."""
     events, tail, passed = list[Event](), Tail(), topic.log.covered(position)
+    start = {p: begin for p, (begin, _) in ranges.items()}
     for records in LOOK_BACK:
-        back = {p: max(topic.begins.get(p, 0), start.get(p, 0) - records) for p in stop}
-        events = list(read_events(spark, topic, {p: (back[p], end) for p, end in stop.items()}, start))
+        back = {p: max(topic.begins.get(p, 0), begin - records) for p, begin in start.items()}
+        events = list(read_events(spark, topic, {p: (back[p], end) for p, (_, end) in ranges.items()}, start))
         tail = Tail.of(events, start, passed)
-        if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in stop):
+        if tail.complete or all(back[p] <= topic.begins.get(p, 0) for p in ranges):
             break
     return events, tail
-
-
-def records_between(start: Mapping[int, int], stop: Mapping[int, int]) -> int:
-    """How many offsets there are in [start, stop), over all partitions."""
-    return sum(max(0, end - start.get(partition, 0)) for partition, end in stop.items())
 
 
 def read_events(spark: SparkSession, topic: Topic, ranges: Bounds, rows_from: Mapping[int, int]) -> Iterator[Event]:
@@ -122,12 +110,8 @@ def read_events(spark: SparkSession, topic: Topic, ranges: Bounds, rows_from: Ma
     if (plain := _in_memory(topic, ranges, rows_from)) is not None:
         return iter(plain)
     # No where() on decoded columns: Spark would push it below the decoding and spend half a minute planning that.
-    session = sibling(spark, SMALL_BATCH | INTERPRETED if _span(ranges) <= INTERPRETED_RECORDS else SMALL_BATCH)
+    session = sibling(spark, SMALL_BATCH | INTERPRETED if offsets_in(ranges) <= INTERPRETED_RECORDS else SMALL_BATCH)
     return own_events(event_rows(session, topic, ranges).collect())
-
-
-def _span(ranges: Bounds) -> int:
-    return sum(max(0, end - begin) for begin, end in ranges.values())
 
 
 def _in_memory(topic: Topic, ranges: Bounds, rows_from: Mapping[int, int]) -> list[Event] | None:
@@ -137,7 +121,7 @@ def _in_memory(topic: Topic, ranges: Bounds, rows_from: Mapping[int, int]) -> li
     """
     table, events = topic.table, topic.events
     decoder = events.plain(table) if isinstance(events, DecodesFew) else None
-    if topic.few is None or decoder is None or _span(ranges) > FEW:
+    if topic.few is None or decoder is None or offsets_in(ranges) > FEW:
         return None
     records = topic.few(topic.name, ranges, MOST_BYTES)
     if records is None:

@@ -1,6 +1,14 @@
-"""Spark SQL's names and literals."""
+"""Spark SQL's names and literals, and temporary views over frames for what has no DataFrame form."""
 
 from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def quote_ident(name: str) -> str:
@@ -21,3 +29,14 @@ def literal(text: str) -> str:
 def quoted(text: str) -> str:
     """The inside of a text literal."""
     return text.replace("\\", "\\\\").replace("'", "\\'")
+
+
+@contextmanager
+def view_of(frame: DataFrame) -> Iterator[str]:
+    """The name of a view over the frame; the view is dropped at the end of the block."""
+    name = f"cdc_{uuid.uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)

@@ -18,8 +18,7 @@ from airflow_cdc.flows.stages import letters_of
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, start_of
 from airflow_cdc.spark_apps.apply.replay import replay
-from airflow_cdc.spark_apps.compare.letters import CaveatsOf, letter_caveats
-from airflow_cdc.spark_apps.compare.open_xa import xa_open
+from airflow_cdc.spark_apps.compare.caveats import CaveatsOf, letter_caveats, xa_open
 from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import pinned

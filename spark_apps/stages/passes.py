@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.timeline import timed
+from airflow_cdc.spark_apps.compare.caveats import CaveatsOf, wait_for_xa
 from airflow_cdc.spark_apps.compare.few import most_rows
 from airflow_cdc.spark_apps.compare.judge import judge
-from airflow_cdc.spark_apps.compare.letters import CaveatsOf
-from airflow_cdc.spark_apps.compare.open_xa import wait_for_xa
 from airflow_cdc.spark_apps.compare.results import summary
 from airflow_cdc.spark_apps.compare.scan import (
     Outcome,

@@ -16,7 +16,7 @@ from airflow_cdc.decisions.compare.expectations import Judged
 from airflow_cdc.decisions.compare.part import Part
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.stages import letters_of
-from airflow_cdc.spark_apps.compare.letters import CaveatsOf
+from airflow_cdc.spark_apps.compare.caveats import CaveatsOf
 from airflow_cdc.spark_apps.compare.results import make_report
 from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.driver.app import explained

@@ -24,8 +24,8 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.stored import CHECK
 from airflow_cdc.spark_apps.apply.context import start_of
+from airflow_cdc.spark_apps.compare.caveats import xa_open
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
-from airflow_cdc.spark_apps.compare.open_xa import xa_open
 from airflow_cdc.spark_apps.compare.results import unproven
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained

@@ -19,7 +19,7 @@ from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.run import Run
-from airflow_cdc.spark_apps.compare.open_xa import xa_open
+from airflow_cdc.spark_apps.compare.caveats import xa_open
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lease import leased

@@ -34,11 +34,12 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of
 from airflow_cdc.spark_apps.apply.batch import apply_table
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, Result, start_from, start_of
-from airflow_cdc.spark_apps.apply.few import apply_few, offsets_of
+from airflow_cdc.spark_apps.apply.few import apply_few
 from airflow_cdc.spark_apps.apply.replay import replay
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.systems import open_systems
+from airflow_cdc.spark_apps.events import offsets_in
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 from airflow_cdc.spark_apps.stages.publish import publish_stage
 from airflow_cdc.spark_apps.stages.work import Patience, Work
@@ -176,7 +177,13 @@ def _applied_at_once(batch: Waiting, opened: SmallCommit, start: Start, table_id
         result = apply_few(batch.ctx, opened, start, table_id, batch.defaults[name])
     except StaleHeadError as error:
         log.warning("%s is left for the next run: %s", name, error)
-        return {"table": name, "records": offsets_of(start), "published": False, "not_published": str(error), **left}
+        return {
+            "table": name,
+            "records": offsets_in(start.ranges),
+            "published": False,
+            "not_published": str(error),
+            **left,
+        }
     if result is None:
         return None
     log.info("%s: %d records, %s", name, result["records"], "behind" if result["behind"] else "in one commit")
