@@ -69,15 +69,15 @@ def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None =
         )
     work = open_work(run, spark, settings)
     tables = captured(run, [spec.table for spec in run.pipeline.backfill])
-    done: list[RepairOutcome] = []
+    outcomes: list[RepairOutcome] = []
     for spec in run.pipeline.backfill:
         table = _with_key(tables[spec.table])
-        done.append(try_repair(work, table, interval_part(table, spec, interval.start, interval.end)))
-    facts = tell(run, done, BACKFILL)
-    verdict = overall(one.report.verdict for one in done)
+        outcomes.append(try_repair(work, table, interval_part(table, spec, interval.start, interval.end)))
+    facts = tell(run, outcomes, BACKFILL)
+    verdict = overall(one.report.verdict for one in outcomes)
     if verdict is not Verdict.MATCH:
-        raise not_matching(run, done)
-    return {**facts, "verdict": str(verdict), "tables": {one.table.full_name: one.to_json() for one in done}}
+        raise not_matching(run, outcomes)
+    return {**facts, "verdict": str(verdict), "tables": {one.table.full_name: one.to_json() for one in outcomes}}
 
 
 def _with_key(table: Table) -> Table:

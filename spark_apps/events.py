@@ -105,19 +105,19 @@ def decode(raw: DataFrame, topic: str, plan: Plan, sides: Sequence[str], texts: 
         plan = plan.with_schemas(texts(_ids(records, plan)))
     parts = [(KEY, plan.table.key_columns)] if plan.table.key else []
     parts += [(side, plan.table.mirrored) for side in SIDES if side in sides]
-    wanted = {KEY, *sides}
+    images = {KEY, *sides}
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gc.set_threshold(_OBJECTS)
         run = decoder(plan)
-        names = [name for name in run.schema.names if name in FACTS or name in wanted]
+        names = [name for name in run.schema.names if name in FACTS or name in images]
         for batch in batches:
             yield run.batch(records_of(batch)).select(names)
 
     schema = ", ".join([_FACTS, *(f"`{part}` struct<{_positional(cols)}>" for part, cols in parts)])
     flat = records.mapInArrow(decoded, schema)
-    named = (f"CAST(`{part}` AS struct<{_named(columns)}>) AS `{part}`" for part, columns in parts)
-    return flat.selectExpr(_CDC.format(topic=literal(topic)), *named)
+    columns_of = (f"CAST(`{part}` AS struct<{_named(columns)}>) AS `{part}`" for part, columns in parts)
+    return flat.selectExpr(_CDC.format(topic=literal(topic)), *columns_of)
 
 
 def records_of(batch: pa.RecordBatch) -> list[RawRecord]:
@@ -128,8 +128,8 @@ def records_of(batch: pa.RecordBatch) -> list[RawRecord]:
     return [RawRecord(*one) for one in zip(*columns, strict=True)]
 
 
-def _headers(written: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:
-    return tuple((one["key"], one["value"]) for one in written or ())
+def _headers(headers: Sequence[Mapping[str, Any]] | None) -> tuple[tuple[str, bytes], ...]:
+    return tuple((one["key"], one["value"]) for one in headers or ())
 
 
 def _ids(records: DataFrame, plan: Plan) -> list[SchemaId]:

@@ -48,12 +48,12 @@ def maintain(run: Run, spark: SparkSession, now: datetime | None = None) -> Fact
     outcomes = {
         name: _tidied(run, spark, keeper, name, moment) for name in run.pipeline.source.tables if name not in busy
     }
-    failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, CdcError)}
-    if failed:
-        first = next(iter(failed.values()))
-        raise SinkError(f"maintenance failed for {', '.join(failed)}; the first: {first}", where=run.where, todo=AGAIN)
-    done = {name: outcome.to_json() for name, outcome in outcomes.items() if isinstance(outcome, Tidied)}
-    return {"tables": done, "left_out": sorted(busy)}
+    errors = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, CdcError)}
+    if errors:
+        first = next(iter(errors.values()))
+        raise SinkError(f"maintenance failed for {', '.join(errors)}; the first: {first}", where=run.where, todo=AGAIN)
+    counts = {name: outcome.to_json() for name, outcome in outcomes.items() if isinstance(outcome, Tidied)}
+    return {"tables": counts, "left_out": sorted(busy)}
 
 
 def _tidied(run: Run, spark: SparkSession, keeper: TableKeeper, name: str, now: datetime) -> Tidied | CdcError:
@@ -62,12 +62,12 @@ def _tidied(run: Run, spark: SparkSession, keeper: TableKeeper, name: str, now: 
     try:
         with explained(SinkError, "tidy up", where=f"table {name}", todo=AGAIN):
             unread = partial(first_unread, run, name)
-            done = keeper.tidy(spark, place, run.pipeline.policy.maintenance, now, unread)
+            counts = keeper.tidy(spark, place, run.pipeline.policy.maintenance, now, unread)
     except CdcError as error:
         log.warning("%s: %s", name, error)
         return error
-    log.info("%s: %s", name, done)
-    return done
+    log.info("%s: %s", name, counts)
+    return counts
 
 
 def first_unread(run: Run, name: str) -> Unread | None:
@@ -78,5 +78,5 @@ def first_unread(run: Run, name: str) -> Unread | None:
     stamp = staging_of(run).stamp(run.pipeline.sink.namespace, run.pipeline.sink_table(name))
     if stamp is None:
         return None
-    read = stamp.offsets.get(connector_settings(run).topic_of(name))
-    return Unread(stamp.epoch, min(read.next.values(), default=0) if read else 0)
+    offsets = stamp.offsets.get(connector_settings(run).topic_of(name))
+    return Unread(stamp.epoch, min(offsets.next.values(), default=0) if offsets else 0)

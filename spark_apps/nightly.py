@@ -89,9 +89,9 @@ def nightly(
     whatever could not be observed is INCONCLUSIVE.
     """
     options = dict(settings or {})
-    wanted = list(run.tables)
-    done = run.clients.control.ledger_get(run.run_id).get("check") or {}
-    left = [name for name in wanted if done.get(name, {}).get("verdict") != Verdict.MATCH]
+    names = list(run.tables)
+    results_of = run.clients.control.ledger_get(run.run_id).get("check") or {}
+    left = [name for name in names if results_of.get(name, {}).get("verdict") != Verdict.MATCH]
     reports = _compare_all(run, spark, left, options, now or datetime.now(UTC))
     check = report_check(run, reports, evidence={name: _evidence(one) for name, one in reports.items()})
     results = run.clients.control.ledger_get(run.run_id)["check"]
@@ -203,8 +203,8 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
 
 def _ids(night: NightRun, table: Table, place: tuple[str, str]) -> tuple[str, str | None]:
     """The table's id when it was applied last, and now."""
-    applied = Applied.from_summary(night.work.staging.stamped_summary(*place))
-    return applied.table_id if applied else "", night.table_ids.get(table.full_name)
+    stamp = Applied.from_summary(night.work.staging.stamped_summary(*place))
+    return stamp.table_id if stamp else "", night.table_ids.get(table.full_name)
 
 
 def _keep(

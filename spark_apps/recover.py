@@ -95,11 +95,11 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
         with timed("reading the tables"):
             heads = _read_all(tools, readings, progress, parallel.tables, differences=task.strategy in COMPARING)
     before = rows_before(run, spark, readings) if run.pipeline.corrected is Corrected.BEFORE_START else {}
-    filled = {name: _staged(writer, reading, heads[name], before.get(name)) for name, reading in by_table(readings)}
-    change(run, lambda now: now.staged(filled))
+    stages_now = {name: _staged(writer, reading, heads[name], before.get(name)) for name, reading in by_table(readings)}
+    change(run, lambda now: now.staged(stages_now))
     return {
-        "stages": {table: asdict(stage) for table, stage in filled.items()},
-        "rows": sum(stage.rows for stage in filled.values()),
+        "stages": {table: asdict(stage) for table, stage in stages_now.items()},
+        "rows": sum(stage.rows for stage in stages_now.values()),
     }
 
 
@@ -125,8 +125,8 @@ def load_task(run: Run) -> Task:
     recovery = current(run)
     watermark, left = watermark_of(recovery, run), recovery.unpublished
     definitions = followed(run, left) if left else {}
-    known = recovery.definitions
-    if changed := [name for name, table in definitions.items() if known.get(name) != table.fingerprint]:
+    fingerprints = recovery.definitions
+    if changed := [name for name, table in definitions.items() if fingerprints.get(name) != table.fingerprint]:
         raise SchemaError(
             f"the definition of {', '.join(changed)} changed since the watermark",
             where=run.where,
@@ -161,8 +161,8 @@ def prepare(
     fresh = ChunkLedger(task.watermark.hash, task.watermark.server, table.fingerprint)
     earlier = find_earlier(lake, before.get(name, ()), fresh, task.epoch)
     label = next_label(before.get(name, ()), task.epoch)
-    noted = {DEFINITION: dump_definition(table)}
-    stage = lake.stage(namespace, name, label, earlier[0] if earlier else None, noted)
+    properties = {DEFINITION: dump_definition(table)}
+    stage = lake.stage(namespace, name, label, earlier[0] if earlier else None, properties)
     ledger = earlier[1] if earlier else fresh
     if ledger.complete or shared:
         writer.note_definition(stage, table)

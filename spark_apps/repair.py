@@ -54,13 +54,13 @@ def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
         if not dry:
             raise
         return {**facts, "dry_run": True, **asked(run, [])}
-    done = [try_repair(work, table, dry=dry) for table in tables.values()]
-    run.clients.control.compared(work.xa, {one.table.full_name: one.report.verdict for one in done})
-    verdict = overall(one.report.verdict for one in done)
-    facts = tell(run, done, CHECK if dry else REPAIR)
+    outcomes = [try_repair(work, table, dry=dry) for table in tables.values()]
+    run.clients.control.compared(work.xa, {one.table.full_name: one.report.verdict for one in outcomes})
+    verdict = overall(one.report.verdict for one in outcomes)
+    facts = tell(run, outcomes, CHECK if dry else REPAIR)
     if verdict is not Verdict.MATCH and not dry:
-        raise not_matching(run, done)
-    return {**facts, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in done])}
+        raise not_matching(run, outcomes)
+    return {**facts, "verdict": str(verdict), "dry_run": dry, **asked(run, [one.plan for one in outcomes])}
 
 
 def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
@@ -77,10 +77,10 @@ def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | No
         return {**facts, "dry_run": True, **asked(run, [])}
     for outcome in outcomes:
         keep_rows(run, row_reader(run), spark, outcome)
-    done = [_left_as_it_is(outcome) for outcome in outcomes]
-    run.clients.control.compared(xa, {one.table.full_name: one.report.verdict for one in done})
-    verdict = overall(one.report.verdict for one in done)
-    return {**tell(run, done, CHECK), "verdict": str(verdict), "dry_run": True, **asked(run, [])}
+    results = [_left_as_it_is(outcome) for outcome in outcomes]
+    run.clients.control.compared(xa, {one.table.full_name: one.report.verdict for one in results})
+    verdict = overall(one.report.verdict for one in results)
+    return {**tell(run, results, CHECK), "verdict": str(verdict), "dry_run": True, **asked(run, [])}
 
 
 def _left_as_it_is(outcome: Outcome) -> RepairOutcome:

@@ -145,18 +145,18 @@ def load_work(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None)
         )
     lake, namespace = staging_of(run), run.pipeline.sink.namespace
     names = {table: run.pipeline.sink_table(table) for table in tables}
-    known = defaultdict[str, dict[str, Stage]](dict)
+    stages_of = defaultdict[str, dict[str, Stage]](dict)
     for stage in lake.stages(namespace, *names.values()) if names else ():
-        known[stage.table][stage.label] = stage
+        stages_of[stage.table][stage.label] = stage
 
     def own(table: str) -> Stage:
-        return _own_stage(lake, namespace, names[table], stages[table].label, known[names[table]])
+        return _own_stage(lake, namespace, names[table], stages[table].label, stages_of[names[table]])
 
-    opened = dict(zip(names, for_each(own, tuple(names)), strict=True))
-    taken = watermark_of(recovery, run)
+    own_stages = dict(zip(names, for_each(own, tuple(names)), strict=True))
+    watermark = watermark_of(recovery, run)
     definitions, systems = captured(run, tables), open_systems(run)
     patience = Patience.of(run, settings)
-    return Work(run, spark, systems, Epochs(recovery.epoch), patience, definitions, opened, watermark=taken)
+    return Work(run, spark, systems, Epochs(recovery.epoch), patience, definitions, own_stages, watermark=watermark)
 
 
 def _own_stage(lake: Staging, namespace: str, table: str, filled: str, known: Mapping[str, Stage]) -> Stage:

@@ -112,8 +112,8 @@ def apply_table(
         return result_of(start, counts.Counts(), opened.version if opened else writer.version(target.stage), began)
     if opened and (done := apply_few(ctx, opened, start, target.table_id, target.defaults)) is not None:
         return done
-    known = start.fingerprint
-    definition = opened.definition(known) if opened else writer.definition(target.stage, known)
+    fingerprint = start.fingerprint
+    definition = opened.definition(fingerprint) if opened else writer.definition(target.stage, fingerprint)
     start = judged(ctx, start, target.table_id, definition)
     if start.empty:
         version, columns = _apply_nothing(ctx, target, start, opened)
@@ -137,8 +137,8 @@ def _apply_nothing(
     check_made_anew(start, 0)
     unchanged, summary = SchemaChange(), start.summary(start.applied)
     # where no change is known because no definition is, the columns alone decide
-    kept = start.change is None or start.change == unchanged
-    if opened is not None and kept and (version := opened.nothing(start.table, summary)):
+    as_it_is = start.change is None or start.change == unchanged
+    if opened is not None and as_it_is and (version := opened.nothing(start.table, summary)):
         return version, _columns(unchanged)
     fit = ctx.writer.fit(ctx.spark, target.stage, start, target.defaults)
     if fit.never_null:
@@ -157,8 +157,8 @@ def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFram
     A local checkpoint, not a cache, so that later plans do not carry the large plan of the decoding along.
     """
     raw = ctx.read(session, {start.topic: start.ranges})
-    needed = SIDES if start.table.keyless else ("after",)
-    return ctx.events.decode(raw, start.decoded_as, needed).localCheckpoint(eager=False)
+    sides = SIDES if start.table.keyless else ("after",)
+    return ctx.events.decode(raw, start.decoded_as, sides).localCheckpoint(eager=False)
 
 
 def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
@@ -241,9 +241,9 @@ def _without_covered_tombstones(ctx: ApplyContext, batch: _Batch, decoded: DataF
 
 def _check_order(net: DataFrame, start: Start) -> None:
     """Refuse a batch in which a key's events are in several partitions, since we cannot tell which is newer."""
-    scattered = net.where("scattered").select(fn.to_json("key").alias("key")).limit(3).collect()
-    if scattered:
-        keys = ", ".join(row["key"] for row in scattered)
+    rows = net.where("scattered").select(fn.to_json("key").alias("key")).limit(3).collect()
+    if rows:
+        keys = ", ".join(row["key"] for row in rows)
         raise TransportError(
             f"events of one key are in several partitions of the topic, so their order is lost: {keys}",
             where=f"table {start.table.full_name}, topic {start.topic}",
@@ -286,22 +286,22 @@ def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> Dat
         )
     raw = ctx.read(logged.sparkSession, {start.topic: start.past})
     past = changes.applicable(ctx.events.decode(raw, start.table), batch.covered)
-    known = (
+    identities = (
         past.select(changes.identity().alias("cdc_identity"), meta("transaction").alias("cdc_transaction"))
         .distinct()
         .persist()
     )
     try:
-        counts.check_servers(doubtful, known, start)
+        counts.check_servers(doubtful, identities, start)
         marked = logged.withColumn("cdc_identity", changes.identity())
         # decided before the merge reads it more than once
         return (
-            marked.join(known.select("cdc_identity"), "cdc_identity", "left_anti")
+            marked.join(identities.select("cdc_identity"), "cdc_identity", "left_anti")
             .drop("cdc_identity")
             .localCheckpoint()
         )
     finally:
-        known.unpersist()
+        identities.unpersist()
 
 
 def _newest_of_each_row(bad: DataFrame, table: Table) -> DataFrame:
@@ -347,12 +347,12 @@ def _result(
     """The batch's result, after checking that the stage's head carries the stamp this batch ends with."""
     skipped = extra.pop("skipped", False)
     stamp = ctx.writer.stamp(target.stage)
-    read = TopicOffsets.after(start.topic_id, start.ranges)
+    offsets = TopicOffsets.after(start.topic_id, start.ranges)
     stamped = None if stamp is None else stamp.offsets.get(start.topic)
-    if not skipped and (stamped is None or stamped.next != read.next):
-        written = None if stamped is None else stamped.to_json()
+    if not skipped and (stamped is None or stamped.next != offsets.next):
+        text = None if stamped is None else stamped.to_json()
         raise SinkError(
-            f"the commit does not carry its stamp: {json.dumps(written)} instead of {json.dumps(read.to_json())}",
+            f"the commit does not carry its stamp: {json.dumps(text)} instead of {json.dumps(offsets.to_json())}",
             where=f"table {start.table.full_name}",
             todo="Nothing was published; run the job again.",
         )

@@ -118,7 +118,7 @@ def count(decoded: DataFrame, covered: Covered, table: Table) -> Counts:
     key = "cdc.offset" if table.keyless else "to_json(key)"
     doubted = f"coalesce(cdc.other_table IS NULL AND {is_doubted(table)}, false)"
     ops = {name: f"live AND cdc.op = '{op}'" for name, op in _OPS.items()}
-    wanted = {
+    conditions = {
         "records": "true",
         **ops,
         "before_watermark": "covered",
@@ -147,14 +147,14 @@ def count(decoded: DataFrame, covered: Covered, table: Table) -> Counts:
         "row_of",
     )
     rows = flagged.groupBy("cdc.partition").agg(
-        *(fn.expr(f"count_if(coalesce({condition}, false)) AS {name}") for name, condition in wanted.items()),
+        *(fn.expr(f"count_if(coalesce({condition}, false)) AS {name}") for name, condition in conditions.items()),
         fn.expr(f"max(IF(live AND cdc.op = '{TRUNCATE}', cdc.offset, NULL)) AS truncated_at"),
         fn.expr("approx_count_distinct(row_of) AS doubted_rows"),
         fn.expr("array_distinct(flatten(collect_set(cdc.unknown))) AS unknown"),
         fn.expr("min(IF(own, cdc.bad, NULL)) AS reason"),
         fn.expr(f"max_by({_LAST}, IF(readable AND cdc.origin IS NOT NULL, cdc.offset, NULL)) AS last"),
     )
-    return _summed([row.asDict(recursive=True) for row in rows.collect()], (*wanted, "doubted_rows"))
+    return _summed([row.asDict(recursive=True) for row in rows.collect()], (*conditions, "doubted_rows"))
 
 
 def _summed(rows: list[dict[str, Any]], names: tuple[str, ...]) -> Counts:
@@ -185,8 +185,8 @@ def read_change(row: Row | Mapping[str, Any]) -> LastChange:
 def check(counted: Counts, start: Start, routing: Routing, max_bad: int, most_unreadable: float) -> None:
     """Raise for a batch that must not be applied. Nothing has been written yet."""
     where = f"table {start.table.full_name}, topic {start.topic}"
-    gone = () if start.change is None else start.change.dropped
-    if unknown := [name for name in counted.unknown if name not in gone]:
+    columns = () if start.change is None else start.change.dropped
+    if unknown := [name for name in counted.unknown if name not in columns]:
         raise UnreportedChangeError(
             f"events have columns that the definition does not have: {', '.join(unknown)}",
             where=where,
@@ -283,14 +283,14 @@ def check_origins(events: DataFrame, seen: Seen, start: Start) -> None:
 
     This concerns sources whose changes are ordered only by their places in log files.
     """
-    known = {name for name, high in seen.high.items() if high.log == name}
-    if not known:
+    logs = {name for name, high in seen.high.items() if high.log == name}
+    if not logs:
         return
     by_file = events.where(meta("origin") == meta("log")["name"])
     origins = {row["origin"] for row in by_file.select(meta("origin").alias("origin")).distinct().collect()}
-    if origins - known:
+    if origins - logs:
         raise SourceError(
-            f"changes come from {', '.join(sorted(origins - known))} now, and from {', '.join(sorted(known))} before",
+            f"changes come from {', '.join(sorted(origins - logs))} now, and from {', '.join(sorted(logs))} before",
             where=f"table {start.table.full_name}",
             todo="Recover the table: without GTIDs and without a key, repeats from another server cannot be recognised.",
         )

@@ -195,9 +195,9 @@ def _looking(sides: Sides, states: Sequence[Open]) -> Iterator[list[dict[str, se
     def look() -> None:
         for state, seen in zip(states, looks, strict=True):
             with sides.view(state.table) as view:
-                found = view.images(seen)
+                rows_of = view.images(seen)
             for key, rows in seen.items():
-                rows.add(copies(found, key))
+                rows.add(copies(rows_of, key))
 
     def again() -> None:
         pause = LOOK_SECONDS

@@ -58,8 +58,8 @@ class Main:
     def rows(self) -> int:
         """How many rows main has; they are counted where no summary says it."""
         version, place = self.stage.base_head, (self.stage.namespace, self.stage.table)
-        known = self.run.clients.sink.row_count(*place, version)
-        return pinned(self.spark, self.systems.writer, self.stage, version).count() if known is None else known
+        count = self.run.clients.sink.row_count(*place, version)
+        return pinned(self.spark, self.systems.writer, self.stage, version).count() if count is None else count
 
     def waiting(self, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
         """Partition → the offsets from main's stamp to these ends, where there are any."""

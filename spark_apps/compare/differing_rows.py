@@ -74,6 +74,6 @@ def _texts(rows: DataFrame, table: Table, keys: Mapping[str, Any]) -> dict[str, 
     whole = [f"{'hex' if n.lower() in binary else 'string'}({quote_ident(n)})" for n in names]
     parts = [part for text in whole for part in (f"substring({text}, 1, {SHOWN})", f"md5({text})")]
     key = quote_ident(own_name("key"))
-    found = rows.selectExpr(f"{key_text(table)} AS {key}", *parts)
-    taken = found.where(fn.col(key).isin(list(keys))).collect()
-    return {row[0]: {name: (row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)} for row in taken}
+    texts = rows.selectExpr(f"{key_text(table)} AS {key}", *parts)
+    pairs = texts.where(fn.col(key).isin(list(keys))).collect()
+    return {row[0]: {name: (row[1 + 2 * n], row[2 + 2 * n]) for n, name in enumerate(names)} for row in pairs}

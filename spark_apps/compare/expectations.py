@@ -77,9 +77,9 @@ def count(tables: Sequence[Pinned]) -> list[Counted]:
 def _in_memory(pinned: Pinned) -> StageFacts | None:
     """The facts of a small table; None if they are left to Spark."""
     try:
-        known = pinned.small.counted if isinstance(pinned.small, few.Counting) and not pinned.key else None
-        if known is not None:
-            return _known(pinned, known)
+        counts = pinned.small.counted if isinstance(pinned.small, few.Counting) and not pinned.key else None
+        if counts is not None:
+            return _known(pinned, counts)
         rows = pinned.small and pinned.small()
         return None if rows is None else _known(pinned, few.Counted.of(rows), _arrow_repeated(rows, pinned.key))
     except few.UNREADABLE as error:

@@ -126,11 +126,11 @@ def sink_images(table: Table, keys: Collection[str], read: FewRows) -> dict[str,
 
 def _under(table: Table, keys: Collection[str], rows: pa.Table) -> dict[str, list[Image]]:
     texts = row_hashes(table, rows) if table.keyless else key_texts(table, rows)
-    wanted = [at for at, text in enumerate(texts) if text in keys]
-    found: dict[str, list[Image]] = defaultdict(list)
-    for at, image in zip(wanted, images(table, rows.take(pa.array(wanted, pa.int64()))), strict=True):
-        found[texts[at]].append(image)
-    return dict(found)
+    indices = [at for at, text in enumerate(texts) if text in keys]
+    rows_of: dict[str, list[Image]] = defaultdict(list)
+    for at, image in zip(indices, images(table, rows.take(pa.array(indices, pa.int64()))), strict=True):
+        rows_of[texts[at]].append(image)
+    return dict(rows_of)
 
 
 def differing_outside(table: Table, source: pa.Table, read: FewRows) -> frozenset[str] | None:

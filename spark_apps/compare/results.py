@@ -94,9 +94,9 @@ def keep(
         data_docs.FOLDER: f"{folder}/{data_docs.FOLDER}/index.html",
         "seconds": seconds,
     }
-    kept = {**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}
-    ReportStore(folder).write(json.dumps(kept, indent=2), "verify.json")
-    verified = {
+    document = {**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}
+    ReportStore(folder).write(json.dumps(document, indent=2), "verify.json")
+    tables = {
         r.table: VerifiedTable.from_json(
             {
                 **r.to_json(),
@@ -107,7 +107,7 @@ def keep(
         )
         for r in reports
     }
-    change(run, lambda now: now.compared(verified))
+    change(run, lambda now: now.compared(tables))
     run.clients.control.ledger_set(run.run_id, "verify", facts)
     return facts
 
@@ -117,12 +117,12 @@ def refuse(run: Run, reports: Sequence[TableReport]) -> None:
     bad = {report.table: report for report in reports if report.verdict is not Verdict.MATCH}
     if not bad or (run.pipeline.policy.publish == "each" and len(bad) < len(reports)):
         return
-    told = (
+    texts = (
         f"{t} is {r.verdict} ({r.missing} missing, {r.ghosts} ghosts, {r.different} different)" for t, r in bad.items()
     )
     first = next(("; ".join(report.samples[:2]) for report in bad.values() if report.samples), "")
     raise VerificationError(
-        f"{'; '.join(told)}{f'; first: {first}' if first else ''}",
+        f"{'; '.join(texts)}{f'; first: {first}' if first else ''}",
         where=run.where,
         todo="Read the report for the keys that differ. "
         + (

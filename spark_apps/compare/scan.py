@@ -373,8 +373,8 @@ def scan(reader: RowReader, watermark: Watermark, subject: Subject, view: Source
 def other_columns(reader: RowReader, watermark: Watermark, subject: Subject) -> frozenset[str]:
     """Key texts of rows whose columns outside the digest differ. Compares all rows; returns few more than KEYS_HELD."""
     table, part = subject.table, subject.part
-    if (known := _others_in_memory(reader, watermark, subject)) is not None:
-        return known
+    if (keys := _others_in_memory(reader, watermark, subject)) is not None:
+        return keys
     rows = reader.outside_hash(subject.sink.spark, table, part, at=watermark)
     ours = rows.withColumn("copies", fn.lit(1))
     theirs = subject.sink.images_frame(table, part).drop("h").withColumn("copies", fn.lit(-1))
@@ -389,10 +389,10 @@ def _others_in_memory(reader: RowReader, watermark: Watermark, subject: Subject)
     if sink is None or table.keyless or not subject.part.whole or not isinstance(reader, ReadsFewRows):
         return None
     # of the other columns, which the digests compare, some values can only be read by Spark
-    asked = frozenset((*table.key, *outside_hash(table)))
-    narrow = replace(table, columns=tuple(column for column in table.columns if column.name in asked))
-    with reader.few_rows(at=watermark) as read:
-        ours = read(narrow, most_rows=sink.most_rows, most_bytes=few.FEW_BYTES)
+    names = frozenset((*table.key, *outside_hash(table)))
+    narrow = replace(table, columns=tuple(column for column in table.columns if column.name in names))
+    with reader.few_rows(at=watermark) as rows_of:
+        ours = rows_of(narrow, most_rows=sink.most_rows, most_bytes=few.FEW_BYTES)
     return None if ours is None else few.differing_outside(table, ours, sink)
 
 

@@ -81,18 +81,18 @@ class SinkView:
 
     def images(self, table: Table, keys: Iterable[str], part: Part = WHOLE) -> Rows:
         """The rows under these key texts."""
-        wanted, found = sorted(set(keys)), defaultdict(list)
-        if not wanted:
+        texts, rows_by_key = sorted(set(keys)), defaultdict(list)
+        if not texts:
             return {}
-        if part.whole and self.small and (rows_of := few.sink_images(table, set(wanted), self.small)) is not None:
+        if part.whole and self.small and (rows_of := few.sink_images(table, set(texts), self.small)) is not None:
             return rows_of
-        asked = self.spark.createDataFrame([(key,) for key in wanted], f"{quote_ident(_KEY)} string")
+        frame_of_keys = self.spark.createDataFrame([(key,) for key in texts], f"{quote_ident(_KEY)} string")
         keyed = self._rows(table, part).withColumn(_KEY, fn.expr(key_text(table)))
         # joined before the rows are hashed, which costs more than all else and is for these alone
-        rows = keyed.join(fn.broadcast(asked), _KEY, "left_semi").selectExpr(*_image(table))
+        rows = keyed.join(fn.broadcast(frame_of_keys), _KEY, "left_semi").selectExpr(*_image(table))
         for key, *image in rows.collect():
-            found[key].append(tuple(image))
-        return dict(found)
+            rows_by_key[key].append(tuple(image))
+        return dict(rows_by_key)
 
 
 def _image(table: Table) -> list[str]:
@@ -103,7 +103,7 @@ def _image(table: Table) -> list[str]:
 
 def pinned(spark: SparkSession, writer: StageWriter, stage: Stage, version: int) -> SinkView:
     """The stage at this version, of which nothing is read yet."""
-    read = None
+    small = None
     if isinstance(writer, HoldsFew):
-        read = few.Counting(lambda most: writer.few(stage, version, most_rows=most, most_bytes=few.FEW_BYTES))
-    return SinkView(spark, writer.at(spark, stage, version), version, read)
+        small = few.Counting(lambda most: writer.few(stage, version, most_rows=most, most_bytes=few.FEW_BYTES))
+    return SinkView(spark, writer.at(spark, stage, version), version, small)

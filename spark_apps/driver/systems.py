@@ -86,16 +86,16 @@ def _events(run: Run, capture: CaptureSettings) -> EventDecoder:
 def _topics(run: Run, capture: CaptureSettings) -> TopicReader:
     """Raises ConfigError for a transport whose records are read without the headers that the connector's need."""
     kind = TRANSPORTS[run.pipeline.transport.kind]
-    made: TopicReader = _load(kind.reader, f"reads events in {kind.name}", run)(run.clients.transport)
+    reader: TopicReader = _load(kind.reader, f"reads events in {kind.name}", run)(run.clients.transport)
     if not isinstance(capture, RecordSettings) or not capture.headers:
-        return made
-    if not isinstance(made, ReadsHeaders):
+        return reader
+    if not isinstance(reader, ReadsHeaders):
         raise ConfigError(
             f"the connector writes parts of its records into headers, and records in {kind.title} are read without them",
             where=run.where,
             todo="Let it write them into the records: apicurio.registry.headers.enabled=false, add.fields for add.headers.",
         )
-    return made.with_headers()
+    return reader.with_headers()
 
 
 def row_reader(run: Run, each: int | None = None, capture: CaptureSettings | None = None) -> RowReader:

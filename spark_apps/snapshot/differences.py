@@ -45,13 +45,13 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     key, the stage holds no rows, or most of it differs.
     """
     table, writer = reading.table, tools.writer
-    staged = staged_rows(writer, reading.stage, writer.version(reading.stage))
-    if table.keyless or not staged:
+    rows = staged_rows(writer, reading.stage, writer.version(reading.stage))
+    if table.keyless or not rows:
         return None
     version = writer.readable_version(tools.spark, reading.stage)
     sink = pinned(tools.spark, writer, reading.stage, version)
     with tools.reader.view(table, at=reading.watermark) as view:
-        scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, staged), view)
+        scanned = scan(tools.reader, reading.watermark, Subject(table, sink, None, {}, reading.watermark, rows), view)
         leaves, unequal = len(scanned.source.keys() | scanned.sink.keys()), scanned.unequal
         if len(unequal) > FEW_LEAVES and leaves * MOST < len(unequal):
             log.info("%s: %d of %d leaves differ: the whole table is read", table.full_name, len(unequal), leaves)
@@ -61,12 +61,12 @@ def read_differences(tools: Tools, reading: Reading[Stage], progress: Progress) 
     if drilled.unexplained:
         log.info("%s: the whole table is read: %s", table.full_name, leaf_caveat(drilled.unexplained))
         return None
-    if drilled.beyond or len(keys) > staged * MOST:
-        log.info("%s: %d of %d rows differ: the whole table is read", table.full_name, len(keys), staged)
+    if drilled.beyond or len(keys) > rows * MOST:
+        log.info("%s: %d of %d rows differ: the whole table is read", table.full_name, len(keys), rows)
         return None
-    done = replace(reading.ledger, rows=rows_in(scanned.source), complete=True).to_summary()
-    wanted = Wanted(table, keys, reading.watermark)
-    rewrite_keys(tools, reading.stage, wanted, done | reading.stamp.to_summary())
+    stamp = replace(reading.ledger, rows=rows_in(scanned.source), complete=True).to_summary()
+    to_read = Wanted(table, keys, reading.watermark)
+    rewrite_keys(tools, reading.stage, to_read, stamp | reading.stamp.to_summary())
     log.info("%s: %d of %d leaves and %d rows differed", table.full_name, len(unequal), leaves, len(keys))
     progress.done(table.full_name, rows_in(scanned.source))
     return writer.version(reading.stage)

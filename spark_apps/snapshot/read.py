@@ -169,6 +169,6 @@ def read_keyless(tools: Tools, reading: Reading[Stage]) -> None:
 
     position = tools.reader.rows_at_exactly(tools.spark, reading.table, write, at=reading.watermark)
     log.info("%s: read at exactly %s", reading.table.full_name, position)
-    done = replace(reading.ledger, complete=True).to_summary() | reading.stamp.to_summary()
+    summary = replace(reading.ledger, complete=True).to_summary() | reading.stamp.to_summary()
     at = {SNAPSHOT_AT: json.dumps(position.to_json())}
-    tools.writer.nothing(tools.spark, reading.stage, done | at)
+    tools.writer.nothing(tools.spark, reading.stage, summary | at)

@@ -119,17 +119,17 @@ class LettersAgain:
 
     def caveats(self) -> CaveatsOf:
         """Events of a table that were never applied and whose rows were not read again since."""
-        found, came = letter_caveats(self.work.run, self.since, self.right), Counter[str]()
+        of_letters, came = letter_caveats(self.work.run, self.since, self.right), Counter[str]()
         if self.tried:
             came.update(letter.table for letter in self._letters() if letter.place not in self.tried)
 
         def caveats_of(outcome: Outcome) -> tuple[str, ...]:
             count = came[outcome.subject.table.full_name]
-            return (*found(outcome), *((KEEP_COMING.format(count=count),) if count else ()))
+            return (*of_letters(outcome), *((KEEP_COMING.format(count=count),) if count else ()))
 
         return caveats_of
 
     def _letters(self) -> list[DeadLetter]:
-        keyed = {name for name, table in self.work.definitions.items() if not table.keyless}
-        found = letters_of(self.work.run).unresolved_letters(self.work.run.pipeline.name)
-        return [letter for letter in found if letter.table in keyed and not is_before(letter.place, self.since)]
+        names = {name for name, table in self.work.definitions.items() if not table.keyless}
+        letters = letters_of(self.work.run).unresolved_letters(self.work.run.pipeline.name)
+        return [letter for letter in letters if letter.table in names and not is_before(letter.place, self.since)]

@@ -42,11 +42,11 @@ def compare_passes(
     """
     outcomes, left = dict[str, Outcome](), list(work.definitions)
     for number in range(1, work.patience.passes + 1):
-        compared = _compared(work.of(left), put_right)
-        for outcome in compared:
+        of_pass = _compared(work.of(left), put_right)
+        for outcome in of_pass:
             wait_for_xa(work.run, outcome)
         caveats_of = caveats()
-        for outcome in compared:
+        for outcome in of_pass:
             outcome.add_caveats(*caveats_of(outcome))
             log.info("pass %d: %s", number, summary(outcome))
             outcomes[outcome.subject.table.full_name] = outcome
@@ -113,8 +113,8 @@ def _caught_up(work: Work, put_right: PutRight) -> tuple[Reached, list[Subject]]
     """
     subjects, left = dict[str, Subject](), list(work.definitions)
     for round_ in reversed(range(CATCH_UPS)):
-        reached, caught = catch_up(work.of(left))
-        subjects |= {subject.table.full_name: subject for subject in caught}
+        reached, fresh = catch_up(work.of(left))
+        subjects |= {subject.table.full_name: subject for subject in fresh}
         again = put_right(left) if round_ else ()
         left = [name for name in left if name in again]
         if not left:

@@ -56,8 +56,8 @@ def publish_stage(work: Work, stage: Stage, table: Table, snapshot_id: int, *, o
     """Move main to the stage's snapshot, if nothing (but compactions, if they may) moved it since the stage was made."""
     lake = work.staging
     definition = dump_definition(table)
-    known = lake.definition_text(stage.namespace, stage.table)
-    properties = {} if known == definition else {DEFINITION: definition}
+    text = lake.definition_text(stage.namespace, stage.table)
+    properties = {} if text == definition else {DEFINITION: definition}
     lake.publish(stage, snapshot_id, stage.base_head, properties, over_compaction=over_compaction)
 
 

@@ -68,8 +68,8 @@ class RepairOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON of a bounded size."""
-        done = {"verdict": str(self.report.verdict), "published": self.snapshot_id, "tries": self.tries}
-        return {**self.plan.to_json(), **done}
+        result = {"verdict": str(self.report.verdict), "published": self.snapshot_id, "tries": self.tries}
+        return {**self.plan.to_json(), **result}
 
 
 def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
@@ -123,9 +123,9 @@ def repair_table(work: Work, table: Table, part: Part = WHOLE, *, dry: bool = Fa
         with leased(work.run, LEASE_WAIT_SECONDS):
             # main is still what the stage was made from, apart from compactions
             if work.staging.publishable(stage):
-                done = _attempt(work, stage, table, part, plan)
-                if done is not None:
-                    return replace(done, tries=1)
+                attempt = _attempt(work, stage, table, part, plan)
+                if attempt is not None:
+                    return replace(attempt, tries=1)
     return _again(work, table, part, plan)
 
 
@@ -190,8 +190,8 @@ def _stamp(work: Work, stage: Stage, table: Table) -> dict[str, str]:
     """Repeat the stage's newest stamp: re-reading rows applies no event, so no offset moves."""
     states = work.run.clients.transport.topic_states(work.systems.events.routing.topics_about([table.full_name]))
     ctx = work.on(stage, table).context(states)
-    mirrored = work.run.clients.control.mirrored_stamp(table.full_name)
-    start = start_of(ctx, table, stage.identifier, {}, mirrored)
+    stamp = work.run.clients.control.mirrored_stamp(table.full_name)
+    start = start_of(ctx, table, stage.identifier, {}, stamp)
     return start.summary(start.applied)
 
 

@@ -143,9 +143,9 @@ def _check_removed(work: Work, stage: Stage, table: Table, rows: int) -> None:
     before = work.systems.writer.row_count(stage, stage.base_head)
     if policy.approval == "never" or (before is not None and not _too_many(policy, before - rows, before)):
         return
-    gone = "an unknown number of rows" if before is None else f"{before - rows} of {before} rows"
+    loss = "an unknown number of rows" if before is None else f"{before - rows} of {before} rows"
     raise SinkError(
-        f"re-reading would remove {gone}, more than max_deletes {policy.max_deletes}",
+        f"re-reading would remove {loss}, more than max_deletes {policy.max_deletes}",
         where=f"table {table.full_name}",
         todo="Recover the table: the recovery asks a person before it removes them.",
     )

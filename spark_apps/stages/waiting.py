@@ -86,13 +86,13 @@ class Waiting:
 def waiting_changes(run: Run, spark: SparkSession) -> Waiting:
     """Fix the ends first and read the definitions after, so that no definition is older than an event of the batch."""
     clients, facts = run.clients, run.clients.control.facts()
-    chosen = list(run.tables)
-    wanted = applicable(facts, chosen)
-    if left_out := sorted(set(chosen) - set(wanted)):
+    names = list(run.tables)
+    tables = applicable(facts, names)
+    if left_out := sorted(set(names) - set(tables)):
         log.warning("left out, as tables of an open or an abandoned recovery: %s", ", ".join(left_out))
     systems = open_systems(run)
-    topics = clients.transport.gathered(systems.events.routing.topics_about(wanted))
-    definitions = carried(run, present(run, wanted))
+    topics = clients.transport.gathered(systems.events.routing.topics_about(tables))
+    definitions = carried(run, present(run, tables))
     work = Work(run, spark, systems, facts.required, Patience.of(run, None), definitions)
     ctx = work.context(topics, write_behind=False, carried=Changed(run, capture_of(run)))
     letters, table_ids = systems.letters.unresolved(), clients.source.table_ids(list(definitions))
@@ -105,7 +105,7 @@ def waiting_changes(run: Run, spark: SparkSession) -> Waiting:
         {name: [one for one in letters if one.table == name] for name in definitions},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         clients.control.mirrored_stamps(),
-        tuple(name for name in wanted if name not in definitions),
+        tuple(name for name in tables if name not in definitions),
     )
 
 
@@ -199,29 +199,29 @@ def _merge_files(batch: Waiting, opened: SmallCommit, name: str) -> None:
     if not policy.compact:
         return
     try:
-        done = opened.merge_files(policy.small_files)
+        counts = opened.merge_files(policy.small_files)
     except CdcError as error:
         log.warning("%s: its small files are left as they are: %s", name, error)
         return
-    if done != Tidied():
-        log.info("%s: small files were merged: %s", name, done)
+    if counts != Tidied():
+        log.info("%s: small files were merged: %s", name, counts)
 
 
 def _apply_and_publish(batch: Waiting, target: ApplyTarget[Stage], start: Start) -> Result:
-    kept, name = batch.ctx.letters, target.table.full_name
+    store, name = batch.ctx.letters, target.table.full_name
     # without a stage it was tried before
     result = apply_table(replace(batch.ctx, few=None), target, batch.ends)
     if result["behind"]:
         log.info("%s: the connector is repeating changes; the batch is written once apply is past them", name)
         return {**result, "published": False}
-    letters = kept.unresolved(name) if result["dead_letters"] else batch.letters[name]
+    letters = store.unresolved(name) if result["dead_letters"] else batch.letters[name]
     tried = _worth_a_try(batch, letters) if xa_settled(batch.work.run) else []
     after = start_of(batch.ctx, target.table, target.stage.identifier, batch.ends, start.stamp) if tried else start
     right = replay(batch.ctx, target, after, tried, batch.work.systems.reader)
     published, why = _publish(batch, target)
     if published:
-        kept.resolve(batch.ctx.spark, right)
-        kept.count_attempt(batch.ctx.spark, [one for one in tried if one not in right])
+        store.resolve(batch.ctx.spark, right)
+        store.count_attempt(batch.ctx.spark, [one for one in tried if one not in right])
     log.info("%s: %d records, %s", name, result["records"], "published" if published else why)
     left = [one for one in letters if one not in right] if published else letters
     if published:

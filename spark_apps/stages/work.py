@@ -118,8 +118,8 @@ class Work:
         """Main, of which `stage` is a copy that has not caught up yet."""
         mirror = self.run.clients.control.mirrored_stamp(table.full_name)
         stamp = self.staging.stamp_or_mirror(*stage.identifier, mirror)
-        refused = tuple(refusals(self.asked, table)) if self.asked else ()
-        return Main(self.run, self.spark, self.systems, table, stage, stamp, refused)
+        refusals_of = tuple(refusals(self.asked, table)) if self.asked else ()
+        return Main(self.run, self.spark, self.systems, table, stage, stamp, refusals_of)
 
     def context(
         self, topics: Mapping[str, TopicState], *, write_behind: bool = True, carried: Changed | None = None
