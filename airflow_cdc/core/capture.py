@@ -85,6 +85,10 @@ class CaptureSettings(Protocol):
         """Settings by which it repairs itself or skips events, and so hides a gap (INV 5)."""
         ...
 
+    def offset_faults(self, value: Mapping[str, object]) -> Sequence[str]:
+        """What a connector of its version does not take of an offset that is well formed; () if it takes it all."""
+        ...
+
     def topic_of(self, table: str) -> str:
         """The topic with the changes of "schema.table". Raises ConfigError if it can't be named."""
         ...

@@ -33,7 +33,7 @@ def stored(run: Run) -> Facts:
 
 def check(run: Run, value: Value) -> None:
     """Raise unless `value` may be written and a connector could continue from it (see `check_place`)."""
-    if faults := run.clients.connector.codec.faults(value):
+    if faults := (*run.clients.connector.codec.faults(value), *settings(run).offset_faults(value)):
         raise OffsetRejectedError(f"the offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
     check_place(run, value)
 

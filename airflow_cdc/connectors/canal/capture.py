@@ -152,6 +152,10 @@ class CanalCapture:
             values=CanalValues(config.get(TIME_ZONE, "")),
         )
 
+    def offset_faults(self, value: Mapping[str, object]) -> tuple[str, ...]:  # noqa: ARG002
+        """None: each version takes the same."""
+        return ()
+
     def topic_of(self, table: str) -> str:  # noqa: ARG002
         """All tables share one topic. Raises ConfigError if it can't be named."""
         if self.unnamed:

@@ -110,6 +110,7 @@ class ConnectorSettings:
         flattened: what each of its transforms that flatten events leaves of them.
         deletes_skipped: it sends no event for a DELETE (skipped.operations).
         kind: the connector's class.
+        old: its settings have the names of Debezium 1.x.
         refusals: why no table's rows can be taken from its events (INV 21); () if they can.
         unnamed: why the topics of its tables can't be named; None if they can.
     """
@@ -136,6 +137,7 @@ class ConnectorSettings:
     flattened: tuple[FlattenedForm, ...] = ()
     deletes_skipped: bool = False
     kind: str = _MYSQL_CONNECTOR
+    old: bool = False
     refusals: tuple[CdcError, ...] = ()
     unnamed: CdcError | None = None
 
@@ -177,6 +179,7 @@ class ConnectorSettings:
             flattened=transforms.flattened,
             deletes_skipped="d" in split_list(cfg.get("skipped.operations", "")),
             kind=kind,
+            old=settings.old,
             refusals=tuple({str(one): one for one in refusals if one is not None}.values()),
             unnamed=naming[0] if naming else None,
         )
@@ -204,6 +207,13 @@ class ConnectorSettings:
         """Raise ConfigError or SchemaError if no table's rows can be taken from the connector's events (INV 21)."""
         if (error := self.rows_refused) is not None:
             raise error
+
+    def offset_faults(self, value: Mapping[str, object]) -> tuple[str, ...]:
+        """See core.capture.CaptureSettings. From Debezium 2.0 on a value needs no time."""
+        if not self.old or self.source != "postgres" or value.get("ts_usec") is not None:
+            return ()
+        what = "ts_usec is missing, and Debezium 1.x ends with a NullPointerException without it"
+        return (f"{what}: add the time of the position, in microseconds since 1970",)
 
     def deletes_lost(self, *, surely: bool = True) -> tuple[str, ...]:
         """The settings by which no delete reaches the topics, as `name=value`; () if deletes do.

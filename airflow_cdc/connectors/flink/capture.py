@@ -89,6 +89,10 @@ class FlinkCapture:
             rows_refused=_refused(sources),
         )
 
+    def offset_faults(self, value: Mapping[str, object]) -> tuple[str, ...]:  # noqa: ARG002
+        """None: each version takes the same."""
+        return ()
+
     def topic_of(self, table: str) -> str:  # noqa: ARG002
         """None: nothing is between the job and its sink."""
         return ""

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, moved
+from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec, value_at
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
@@ -26,6 +27,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
+from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.unit.builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, file_offset
 
@@ -119,6 +121,20 @@ def test_a_value_that_is_not_an_offset_is_never_written(world: World) -> None:
     with pytest.raises(OffsetRejectedError, match="file is missing"):
         move.move(world.run, {"pos": 4}, who=WHO, shown=None)
     assert world.offset == GTID_OFFSET
+
+
+def test_a_value_that_the_connector_s_version_does_not_take_is_never_written(world: World) -> None:
+    """Debezium 1.9 ends with a NullPointerException at a PostgreSQL offset without a time."""
+    connector: Any = world.clients.connector
+    connector.codec, before = PostgresCodec(), value_at(Lsn(5)) | {"ts_usec": 1}
+    connector.raw_config.return_value = {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.server.name": "shop",
+    }
+    world.offset = before
+    with pytest.raises(OffsetRejectedError, match=r"Debezium 1\.x ends with a NullPointerException"):
+        move.move(world.run, value_at(Lsn(9)), who=WHO, shown=None)
+    assert (world.offset, world.ledger) == (before, {})
 
 
 def test_without_the_source_nothing_is_judged_and_nothing_written(world: World) -> None:

@@ -287,3 +287,15 @@ def test_inv_43_a_table_without_a_key_is_followed_once_its_events_are_numbered()
     ConnectorSettings.from_config(followed(config, refused.value.todo.replace(" on the connector", ""))).check_table(
         bare
     )
+
+
+def test_inv_43_an_offset_without_a_time_is_taken_by_debezium_1_x_once_it_has_one() -> None:
+    """Debezium 1.9 was seen to end with a NullPointerException; 3.x starts from it."""
+    value = {"lsn": 1, "lsn_proc": 1, "lsn_commit": 1}
+    names = {"database.server.name": "shop", "connector.class": POSTGRES}
+    old = ConnectorSettings.from_config(names)
+    (fault,) = old.offset_faults(value)
+    assert fault.endswith("add the time of the position, in microseconds since 1970")
+    assert old.offset_faults({**value, "ts_usec": 1_795_000_000_000_000}) == ()
+    for other in ({**names, "topic.prefix": "shop"}, {**names, "connector.class": MYSQL}):
+        assert ConnectorSettings.from_config(other).offset_faults(value) == ()
