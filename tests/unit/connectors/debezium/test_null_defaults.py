@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -101,3 +102,35 @@ def test_a_converter_setting_that_nobody_can_see_may_be_any() -> None:
     assert replaces_nulls(named)
     assert not replaces_nulls({**named, "value.converter.replace.null.with.default": "false"})
     assert replaces_nulls({"value.converter": "${env:CONVERTER}", "value.converter.replace.null.with.default": "false"})
+
+
+FLATTENED = {
+    "transforms": "t",
+    "transforms.t.type": "io.debezium.transforms.ExtractNewRecordState",
+    "transforms.t.delete.tombstone.handling.mode": "rewrite",
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        OWN,
+        {**OWN, "key.converter": JSON},
+        {},
+        {"value.converter": "io.confluent.connect.avro.AvroConverter"},
+        {"value.converter": "io.apicurio.registry.utils.converter.AvroConverter"},
+        {**OWN, "value.converter.replace.null.with.default": "false", **FLATTENED},
+        {**OWN, **FLATTENED},
+    ],
+    ids=["JSON", "JSON, keys too", "the worker's", "Avro", "Avro of Apicurio", "flattened", "flattened as JSON"],
+)
+def test_inv_43_a_null_stays_null_once_the_advice_is_followed(config: dict[str, str]) -> None:
+    """Whether it names settings to set, or says that this converter has none and JSON has."""
+    fault = null_fault(config, {"shop.orders": TABLE}, {"shop.orders": DEFAULTS})
+    assert fault is not None
+    lines = dict(re.findall(r"([\w.]*converter[\w.]*|transforms[\w.]*)=([\w.]+?)(?=[, ]|\.? on |$)", fault.todo))
+    assert lines or "Let the connector write JSON" in fault.todo
+    after = {**config, **lines} if lines else {**config, "value.converter": JSON}
+    again = null_fault(after, {"shop.orders": TABLE}, {"shop.orders": DEFAULTS})
+    after |= dict(again.settings) if again and not lines else {}  # JSON has a setting for it, which is said in its turn
+    assert null_fault(after, {"shop.orders": TABLE}, {"shop.orders": DEFAULTS}) is None
