@@ -45,6 +45,7 @@ SNAPSHOTS = ("mysql-snapshot-wrapped", "mysql-snapshot-bare", "mysql-snapshot-re
 PLACE = Standing({"file": "mysql-bin.000009", "pos": 4711, "gtids": "u:1-5"}, 1_800_000_000_000_000)
 # parts of a record that say when, and where in the log
 TIMES = re.compile(rb'"(ts_(?:ms|us|ns)|file|pos)":(?:"[^"]*"|-?\d+|null)')
+FLAT_TIMES = re.compile(rb'"(__(?:source_)?(?:ts_ms|file|pos))":(?:"[^"]*"|-?\d+|null)')
 # labels with commas and backslashes: the connector's snapshot writes them otherwise than its log
 REFUSED = ("e", "s")
 # MySQL prints a document, and we write the one text of it
@@ -119,6 +120,24 @@ def test_a_record_is_the_snapshot_s_own_byte_by_byte(name: str) -> None:
         assert (ours.key, ours.headers, told(ours.value)) == (theirs.key, theirs.headers, told(theirs.value))
         source = json.loads(event(ours.value)["source"])
         assert (source["file"], source["pos"], source["snapshot"]) == ("mysql-bin.000009", 4711, "true")
+
+
+def test_a_flattened_row_is_the_snapshot_s_own_and_a_ghost_its_row_marked_as_deleted() -> None:
+    name = "mysql-snapshot-unwrapped"
+    table, records = table_of(name, "t"), snapshot(name, "t")
+    template = recording(name).records["t"][-1]
+    changes = encoder(table, settings_of(name).values).changes(rows_of(name, table, records))
+    for ours, theirs in zip(written(name, table, template, changes), records, strict=True):
+        unsnapped = re.sub(rb'"__source_snapshot":"\w+"', b'"__source_snapshot":"true"', theirs.value or b"")
+        assert (ours.key, ours.headers) == (theirs.key, theirs.headers)
+        assert FLAT_TIMES.sub(rb"\1", ours.value or b"") == FLAT_TIMES.sub(rb"\1", unsnapped)
+    (delete,) = written(name, table, records[1], [Opened(DELETE)])
+    row = event(delete.value)
+    assert delete.key == records[1].key
+    assert [json.loads(row[one]) for one in ("id", "v", "__deleted", "__op")] == [2, None, "true", "d"]
+    settings = settings_of(name)
+    batch = decoder(Plan(table, frame_of(settings, table.full_name), settings.values)).batch([RawRecord(0, 7, *delete)])
+    assert (batch.column("op").to_pylist(), batch.column("bad").to_pylist()) == ([DELETE], [None])
 
 
 def avro_of(name: str, data: bytes | None) -> Any:

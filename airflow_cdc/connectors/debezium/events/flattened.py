@@ -13,6 +13,8 @@ from typing import Any, Final, TypeAlias
 
 from airflow_cdc.connectors.debezium.events.envelope import schemas_of, snapshot_of
 from airflow_cdc.connectors.debezium.events.keys import Key, KeyReader
+from airflow_cdc.connectors.debezium.events.sealing import Pattern
+from airflow_cdc.connectors.debezium.events.sealing_flat import FlattenedSealer
 from airflow_cdc.connectors.debezium.events.source import BLOCKS, SourceBlock, time_of
 from airflow_cdc.connectors.debezium.flattening import DELETED, Deletes, FlattenedForm, check_flattened
 from airflow_cdc.connectors.debezium.routing import KeyMark
@@ -86,9 +88,13 @@ class Flattened:
         """See Frame."""
         return schemas_of(record, self.key, self.value)
 
-    def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:  # noqa: ARG002
+    def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:
         """See Frame."""
-        raise not_written("flattened events")
+        if self.mark is not None:
+            raise not_written("topics that several tables share")
+        check_flattened(self.form, table)
+        pattern = Pattern(table, values, template, schemas, place)
+        return FlattenedSealer.of(self.form, (self.key, self.value), BLOCKS[self.source], pattern)
 
     def opener(self, table: Table, values: Values, want: Want, schemas: Schemas) -> Open:
         """See Frame. Raises SchemaError also for a table without a key, and for a column with the name of an added field."""

@@ -7,7 +7,7 @@ the place are replaced.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -55,12 +55,12 @@ class KeySealer:
             raise SchemaError("the topic's newest record has no key", where=f"table {pattern.table.full_name}")
         draft = wiring.draft(key, pattern.template.headers, pattern.schemas)
         shape = written_key(pattern.table, pattern.values)
-        _check_names("key", draft, tuple(draft.fields), shape, pattern.table)
+        check_names("key", draft, tuple(draft.fields), shape, pattern.table)
         return cls(draft, shape)
 
     def sealed(self, wires: Wires) -> bytes:
         """The bytes of a key."""
-        return self.draft.sealed(_parts(self.draft, self.shape, wires))
+        return self.draft.sealed(parts_of(self.draft, self.shape, wires))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +86,13 @@ class EnvelopeSealer:
         if not draft.fields.keys() >= _ENVELOPE:
             raise Unreadable("is no change event")
         if (names := draft.declared("after")) is not None:
-            _check_names("row", draft, names, row, table)
+            check_names("row", draft, names, row, table)
         return cls(table, block, key, draft, row, template, pattern.place)
 
     def __call__(self, change: Opened) -> Sequence[Sealed]:
         """A row of the source, as the connector's snapshot writes it; or a delete of the template's row, and its tombstone."""
         if change.op == READ and change.key is not None and change.after is not None:
-            row = self.value.struct(_parts(self.value, self.row, change.after))
+            row = self.value.struct(parts_of(self.value, self.row, change.after))
             event = self._event(READ, self._null, row, "true")
             return (Sealed(self.key.sealed(change.key), event, self.template.headers),)
         if change.op != DELETE:
@@ -111,28 +111,40 @@ class EnvelopeSealer:
     def _event(self, op: str, before: Part, after: Part, snapshot: str | None) -> bytes:
         fields = dict(self.value.fields)
         source = dict(self.value.inside(fields["source"]) or {})
-        told = {**self.block.elsewhere, **self.place.at, "snapshot": snapshot, **_clocks(source, self.place.micros)}
-        source |= {name: self._plain(value) for name, value in told.items() if name in source}
-        fields |= {"before": before, "after": after, "op": self._plain(op), "source": self.value.struct(source)}
-        fields |= {name: self._plain(value) for name, value in _clocks(fields, time.time_ns() // 1000).items()}
+        told = {**self.block.elsewhere, **self.place.at, "snapshot": snapshot, **clocks(source, self.place.micros)}
+        source |= {name: plain_part(self.value, value) for name, value in told.items() if name in source}
+        fields |= {
+            "before": before,
+            "after": after,
+            "op": plain_part(self.value, op),
+            "source": self.value.struct(source),
+        }
+        fields |= {
+            name: plain_part(self.value, value) for name, value in clocks(fields, time.time_ns() // 1000).items()
+        }
         if "transaction" in fields:
             fields["transaction"] = self._null
         return self.value.sealed(fields)
 
-    def _plain(self, value: Any) -> Part:
-        return self._null if value is None else self.value.part(_OF[type(value)], value)
+
+def plain_part(draft: Draft, value: Any) -> Part:
+    """A text, a number or NULL of the envelope."""
+    return draft.part(_NULL, None) if value is None else draft.part(_OF[type(value)], value)
 
 
-def _clocks(fields: Mapping[str, Part], micros: int) -> dict[str, int]:
+def clocks(fields: Container[str], micros: int) -> dict[str, int]:
+    """Those of the fields that say when, at this time."""
     return {name: micros * times // parts for name, (times, parts) in _CLOCKS.items() if name in fields}
 
 
-def _parts(draft: Draft, shape: Shape, wires: Wires) -> dict[str, Part]:
+def parts_of(draft: Draft, shape: Shape, wires: Wires) -> dict[str, Part]:
+    """Connect values as the fields of a struct."""
     named = zip(shape.parts, wires, strict=True)
     return {draft.name_of(name): draft.part(part, value) for (name, part), value in named}
 
 
-def _check_names(what: str, draft: Draft, names: Sequence[str], shape: Shape, table: Table) -> None:
+def check_names(what: str, draft: Draft, names: Sequence[str], shape: Shape, table: Table) -> None:
+    """Raise SchemaError unless a record has the fields that are written."""
     wanted = [draft.name_of(name) for name, _ in shape.parts]
     if list(names) == wanted:
         return
