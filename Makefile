@@ -145,12 +145,16 @@ supported: setup ## write the page of supported versions from what runs left in 
 wheel: setup ## build the wheel
 	$(BIN)/python -m build --wheel --no-isolation --outdir $(or $(DIST),build/dist) .
 
-release: setup ## the wheel, built twice to the same bytes by the pinned tools, its checksum and its bill of materials → build/dist
+hashes: setup ## ask pip for the checksum of each pinned file, on each Python and machine → constraints-hashed.txt (minutes)
+	$(BIN)/python -m stack hashes
+
+release: setup ## the wheel, built twice to the same bytes by the pinned tools, its checksum, its bill of materials and what it needs by checksum → build/dist
 	rm -rf build/dist build/again
 	$(MAKE) wheel
 	$(MAKE) wheel DIST=build/again
 	diff -r build/dist build/again
 	$(BIN)/python -m stack sbom > build/dist/sbom.cdx.json
+	$(BIN)/python -m stack requirements > build/dist/requirements.txt
 	cd build/dist && sha256sum * > SHA256SUMS
 
 clean: ## remove what builds and runs left in build/

@@ -1,4 +1,4 @@
-"""`python -m stack up|down|status|wipe|fetch|env|lock|compose-env|sbom`: the stack from a shell."""
+"""`python -m stack up|down|status|wipe|fetch|env|lock|compose-env|sbom|hashes|requirements`: the stack from a shell."""
 
 from __future__ import annotations
 
@@ -110,6 +110,24 @@ def sbom(_: argparse.Namespace) -> int:
     return 0
 
 
+def do_hashes(_: argparse.Namespace) -> int:
+    """Write constraints-hashed.txt: each pin of constraints.txt with the checksums of its files, as pip tells them."""
+    from stack import hashes
+
+    hashes.HASHED.write_text(hashes.document(hashes.PINS.read_text(), hashes.ask(hashes.PINS)))
+    return 0
+
+
+def requirements(_: argparse.Namespace) -> int:
+    """What an installation of the wheel in build/dist may take, by checksum: for pip install --require-hashes."""
+    from stack import hashes
+    from stack.sbom import names
+
+    (wheel,) = (hashes.PINS.parent / "build" / "dist").glob("*.whl")
+    print(hashes.requirements(wheel, hashes.HASHED.read_text(), names()), end="")
+    return 0
+
+
 def environment(stack: cluster.Stack) -> dict[str, str]:
     """Addresses of a running stack by variable name."""
     variables: dict[str, str] = {}
@@ -144,6 +162,8 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "lock": lock,
     "compose-env": compose_env,
     "sbom": sbom,
+    "hashes": do_hashes,
+    "requirements": requirements,
 }
 
 

@@ -37,6 +37,11 @@ def document() -> str:
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
+def names() -> frozenset[str]:
+    """Every package that an installation with every extra has here, without the provider itself."""
+    return frozenset(_closure(PRODUCT)) - {canonicalize_name(PRODUCT.name)}
+
+
 def _direct(components: dict[str, Component], needs: dict[str, set[str]]) -> list[Component]:
     return [components[name] for name in sorted(needs[canonicalize_name(PRODUCT.name)])]
 
