@@ -91,7 +91,7 @@ _MEANINGS: Final[dict[int, _Meaning]] = {
     2003: _Meaning(SourceUnreachableError, "cannot connect: {message}", _CHECK_HOST),
     2005: _Meaning(SourceUnreachableError, "unknown host: {message}", _CHECK_HOST),
     2006: _Meaning(SourceUnreachableError, "the connection is gone", _CHECK_HOST),
-    2013: _Meaning(SourceUnreachableError, "the connection was lost during {doing}", _CHECK_HOST),
+    2013: _Meaning(SourceUnreachableError, "the connection was lost: could not {doing}", _CHECK_HOST),
     4031: _Meaning(SourceUnreachableError, "the server closed the idle connection", _CHECK_HOST),
     1927: _Meaning(SourceUnreachableError, "the connection was killed", _CHECK_HOST),
     2026: _Meaning(SourceTlsError, "TLS failed: {message}", "Check the ssl settings of the connection."),

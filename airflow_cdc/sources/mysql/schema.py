@@ -14,6 +14,7 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.ddl_text import unescaped
+from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, with_zones
 
@@ -59,12 +60,8 @@ def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, T
             rows = _columns(cursor, wanted)
             primary = _primary_keys(cursor, list(rows))
             return {f"{s}.{t}": _table(cursor, s, t, columns, primary.get((s, t))) for (s, t), columns in rows.items()}
-    except MySQLError as error:
-        text = str(error.args[-1]) if error.args else type(error).__name__
-        names = ", ".join(".".join(pair) for pair in wanted)
-        raise SourceError(
-            f"the table definitions cannot be read: {text}", where=names, todo="Grant SELECT on the tables."
-        ) from error
+    except (MySQLError, OSError) as error:
+        raise explain(error, where=_where(conn, wanted), doing="read the table definitions") from error
 
 
 def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
@@ -86,11 +83,8 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
                 defaults.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
                     None if none else _text(row["value"])
                 )
-    except MySQLError as error:
-        text = str(error.args[-1]) if error.args else type(error).__name__
-        raise SourceError(
-            f"the columns' defaults cannot be read: {text}", todo="Grant SELECT on the tables."
-        ) from error
+    except (MySQLError, OSError) as error:
+        raise explain(error, where=_where(conn, wanted), doing="read the columns' defaults") from error
     return defaults
 
 
@@ -98,6 +92,11 @@ def parse_labels(column_type: str) -> tuple[str, ...]:
     r"""Labels of `enum('a','it''s','b\\c')`, in order."""
     inside = column_type[column_type.find("(") + 1 : column_type.rfind(")")]
     return tuple(unescaped(match[1]) for match in _LABEL.finditer(inside))
+
+
+def _where(conn: Connection[Any], wanted: Iterable[tuple[str, str]]) -> str:
+    """The server, and the tables that were asked for."""
+    return f"mysql {conn.host}:{conn.port}, tables {', '.join('.'.join(pair) for pair in wanted)}"
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -265,7 +265,7 @@ def explain(error: Exception, *, where: str, doing: str) -> SourceError:
     rows = _MEANINGS.get(state, ()) if state else _UNANSWERED
     meaning = next((row for row in rows if row.when is None or row.when.search(message)), None)
     if meaning is None and state.startswith("08"):
-        meaning = _Meaning(SourceUnreachableError, "the connection was lost during {doing}: {message}", _CHECK_HOST)
+        meaning = _Meaning(SourceUnreachableError, "the connection was lost: could not {doing}: {message}", _CHECK_HOST)
     if meaning is None:
         what = f"could not {doing}: {message}"
         return SourceError(f"{what} [{state}]" if state else what, where=where)

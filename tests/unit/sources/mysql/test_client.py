@@ -89,7 +89,7 @@ def test_the_set_of_capabilities() -> None:
             "Check login and password",
         ),
         (pymysql.OperationalError(2003, "Can't connect"), SourceUnreachableError, "Check host and port"),
-        (pymysql.OperationalError(2013, "Lost connection"), SourceUnreachableError, "lost during look"),
+        (pymysql.OperationalError(2013, "Lost connection"), SourceUnreachableError, "lost: could not look"),
         (pymysql.OperationalError(4031, "timeout"), SourceUnreachableError, "idle connection"),
         (pymysql.InterfaceError(0, ""), SourceUnreachableError, "the connection is gone"),
         (pymysql.OperationalError(2026, "SSL"), SourceTlsError, "ssl settings"),
