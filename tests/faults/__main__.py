@@ -1,7 +1,9 @@
-"""The matrix on real servers: `python -m tests.faults [--source moments|postgres|canal] [--only TEXT] [--from-round N] [--alone]`.
+"""The matrix on real servers: `python -m tests.faults [--source moments|postgres|canal] [--only TEXT] [--from-round N]
+[--to-round N] [--alone]`.
 
 Writes build/faults.json (MySQL: every fault), build/faults-moments.json (MySQL: an ALTER or a failure at every moment),
-build/faults-postgres.json or build/faults-canal.json (short forms). Faults in different steps strike the same recovery, and share its verdict; if it is not MATCH, each gets one alone.
+build/faults-postgres.json or build/faults-canal.json (short forms). Faults in different steps strike the same recovery, and
+share its verdict; if it is not MATCH, each gets one alone. With --from-round the cells of an earlier run stay in the file.
 """
 
 from __future__ import annotations
@@ -56,21 +58,30 @@ def main() -> int:
     parser.add_argument("--source", choices=MATRICES, default="mysql", help="whose matrix")
     parser.add_argument("--only", default="", help="only cells whose step, moment or fault contain this text")
     parser.add_argument("--from-round", type=int, default=1, help="leave out the rounds before this one")
+    parser.add_argument("--to-round", type=int, default=None, help="leave out the rounds after this one")
     parser.add_argument("--alone", action="store_true", help="a recovery of its own for each cell")
     asked = parser.parse_args()
     chosen = MATRICES[asked.source]
     cells = [cell for cell in chosen.cells if asked.only in f"{cell.step}: {cell.moment}: {cell.fault}"]
-    todo = ([[cell] for cell in cells] if asked.alone else rounds(cells))[asked.from_round - 1 :]
+    todo = ([[cell] for cell in cells] if asked.alone else rounds(cells))[asked.from_round - 1 : asked.to_round]
     shutil.rmtree(chosen.folder, ignore_errors=True)
     results: list[Result] = []
+    before = _before(chosen.results, todo) if asked.from_round > 1 else []
     with chosen.world(chosen.folder.absolute()) as made:
         first_copy(made)
         for number, together in enumerate(todo, asked.from_round):
             results += _round(made, together, f"round-{number}")
-            chosen.results.write_text(json.dumps(results, indent=2) + "\n")
+            chosen.results.write_text(json.dumps(before + results, indent=2) + "\n")
             CONSOLE.print(f"round {number}: {len(results)} of {sum(map(len, todo))} cells")
     CONSOLE.print(_table(results))
     return int(any(result["verdict"] != MATCH for result in results))
+
+
+def _before(path: Path, todo: list[list[Cell]]) -> list[Result]:
+    """Results of an earlier run, without those of cells that run again."""
+    again = {(cell.step, cell.moment, cell.fault) for cells in todo for cell in cells}
+    kept: list[Result] = json.loads(path.read_text()) if path.exists() else []
+    return [one for one in kept if (one["step"], one["moment"], one["fault"]) not in again]
 
 
 def _round(made: FaultWorld, cells: list[Cell], name: str) -> list[Result]:
