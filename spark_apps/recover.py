@@ -22,7 +22,7 @@ from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.decisions.throttle import lanes
-from airflow_cdc.flows.capture import followed
+from airflow_cdc.flows.capture import defined, followed
 from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
@@ -124,16 +124,16 @@ def load_task(run: Run) -> Task:
     """The recovery's W, fence and tables, checked against the source's current tables."""
     recovery = current(run)
     watermark, left = watermark_of(recovery, run), recovery.unpublished
-    definitions = followed(run, left) if left else {}
-    fingerprints = recovery.definitions
-    if changed := [name for name, table in definitions.items() if fingerprints.get(name) != table.fingerprint]:
+    fingerprints, whole = recovery.definitions, defined(run, left) if left else {}
+    # whole ones were noted: a column may be left out of the mirror since, and then the rest is read
+    if changed := [name for name, table in whole.items() if fingerprints.get(name) != table.fingerprint]:
         raise SchemaError(
             f"the definition of {', '.join(changed)} changed since the watermark",
             where=run.where,
             todo="Clear the task fence_and_watermark and all after it: a new watermark is taken.",
         )
     stamp = Stamp(recovery.epoch, watermark.to_json(), recovery.fence or {})
-    return Task(recovery.epoch, watermark, stamp, definitions, recovery.strategy)
+    return Task(recovery.epoch, watermark, stamp, followed(run, whole), recovery.strategy)
 
 
 def staged_before(run: Run, tables: Sequence[Table]) -> Mapping[str, Sequence[Stage]]:

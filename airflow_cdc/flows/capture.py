@@ -54,16 +54,17 @@ def settings(run: Run) -> CaptureSettings:
     return config_rules_of(run.pipeline).capture(run.clients.connector.raw_config(run.pipeline.connector.name))
 
 
-def followed(run: Run, tables: Sequence[str] = ()) -> Mapping[str, Table]:
-    """The tables' definitions, after checking that the connector sends these tables' rows unchanged (INV 21, 31).
+def followed(run: Run, definitions: Mapping[str, Table]) -> Mapping[str, Table]:
+    """`carried`, after checking that the connector sends these tables' rows unchanged (INV 21, 31).
 
     Call it before rows are read directly from the source: values that the connector masks must never be written.
     Raises SchemaError or ConfigError, which names the setting.
     """
-    definitions, capture = captured(run, tables), settings(run)
-    for table in definitions.values():
+    capture = settings(run)
+    mirrored = {name: capture.carried(table) for name, table in definitions.items()}
+    for table in mirrored.values():
         capture.check_table(table)
-    return definitions
+    return mirrored
 
 
 def topic_names(run: Run, tables: Sequence[str]) -> dict[str, str]:

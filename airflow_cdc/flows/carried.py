@@ -105,7 +105,8 @@ def _named(run: Run, tables: Sequence[str], task: str) -> SchemaError | None:
         return None
     error, bad = refusal(found), dict.fromkeys(look.table for look in found)
     error.todo = (
-        f"Change the value, then clear the task {task}: this recovery continues. To continue without the table instead, run:"
+        f"Change the value, then clear the task {task}: this recovery continues. To continue without the column, set"
+        " column.exclude.list on the connector, then clear the task recover and all after it; without the table, run:"
         f" {give_up(run, bad)}"
     )
     return error

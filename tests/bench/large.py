@@ -29,7 +29,7 @@ from typing import Any
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.chunk import Chunk
 from airflow_cdc.decisions.compare.leaves import IntegerLeaves, LeafScheme
-from airflow_cdc.flows.capture import followed
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.sources.mysql import encoding
 from airflow_cdc.spark_apps.compare.digest import digest_sql
 from airflow_cdc.spark_apps.driver.systems import row_reader
@@ -221,7 +221,7 @@ def bytes_of(pipe: Pipe, table: str) -> int:
 def read_only(pipe: Pipe, name: str, rows: int) -> None:
     """Read all rows by Spark as a snapshot does, in as many tasks as run at once, and write them nowhere."""
     run, spark = pipe.run(), pipe.servers.spark
-    (table,) = followed(run, [f"{pipe.database}.{name}"]).values()
+    (table,) = captured(run, [f"{pipe.database}.{name}"]).values()
     at_once = spark.sparkContext.defaultParallelism
     ends = [(rows * number // at_once,) for number in range(1, at_once)]
     chunks = [Chunk(lo, hi) for lo, hi in zip([None, *ends], [*ends, None], strict=True)]
@@ -247,7 +247,7 @@ def _read_to_end(wire: socket.socket) -> int:
 
 def bare_digests(pipe: Pipe, name: str) -> dict[str, Any]:
     """Side → seconds of the query that the comparison asks it, alone."""
-    (table,) = followed(pipe.run(), [f"{pipe.database}.{name}"]).values()
+    (table,) = captured(pipe.run(), [f"{pipe.database}.{name}"]).values()
     scheme = scheme_of(pipe, table)
     relation = f"lake.`{pipe.namespace}`.`{name}`"
 

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.flows.capture import followed
+from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.doctor import doctor_pipeline
 from airflow_cdc.flows.null_defaults import require_nulls, set_converter
 from tests.integration.followed import Followed
@@ -53,7 +53,7 @@ def follow(rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path) 
 def test_sakila_and_django_are_carried_with_the_documented_settings(rig: Rig, follow: Follow) -> None:
     tables = {**SAKILA, **DJANGO}
     made = follow(tables, DOCUMENTED)
-    require_nulls(made.base, followed(made.base))
+    require_nulls(made.base, captured(made.base))
     checks = doctor_pipeline(made.base)
     assert [c for c in checks if c.name in {"events", "NULL in events"} and c.state != "ok"] == []
     rig.run(*ROWS)
@@ -68,7 +68,7 @@ def test_a_converter_that_writes_defaults_is_refused_before_and_after_it_is_set_
     made = follow({"t": T}, REPLACES)
     run, forbidden = made.base, replace(made.base.pipeline, policy=Policy(set_converter=False))
     with pytest.raises(ConfigError, match=r"t\.v, .*t\.seen arrives as the column's default"):
-        require_nulls(replace(run, pipeline=forbidden), followed(run))
+        require_nulls(replace(run, pipeline=forbidden), captured(run))
     (check,) = [c for c in doctor_pipeline(run) if c.name == "NULL in events"]
     assert (check.state, "the next recovery sets it" in check.found) == ("warn", True)
     rig.run(NULLS)
@@ -86,4 +86,4 @@ def test_what_a_connector_says_of_its_workers_converter_is_not_believed(rig: Rig
     with pytest.raises(CdcError, match=f"Set value.converter={JSON}"):
         made.apply("refused")
     with pytest.raises(ConfigError, match=r"names no value\.converter"):
-        require_nulls(made.base, followed(made.base))
+        require_nulls(made.base, captured(made.base))

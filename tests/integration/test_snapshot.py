@@ -449,6 +449,16 @@ def test_inv_03_a_cleared_recover_reads_nothing_twice(rig: Rig, recovery: Run, m
         assert told["rows"] == first["stages"][table]["rows"]
 
 
+def test_inv_21_a_column_that_the_connector_leaves_out_is_not_read(rig: Rig, recovery: Run) -> None:
+    """Also one that somebody leaves out within the recovery: the stage that has it is not continued."""
+    recover(recovery, rig.spark)
+    connector: Any = recovery.clients.connector
+    connector.settings["column.exclude.list"] = rf"{rig.schema}\.items\.v"
+    told = recover(recovery, rig.spark)["stages"][f"{rig.schema}.items"]
+    stage = rig.lake.open_stage(rig.schema, "items", told["label"])
+    assert rig.staged(stage) == sorted((row[:2] for row in source_rows(rig, "items")), key=repr)
+
+
 def test_inv_11_a_definition_that_changed_since_w_is_not_read(rig: Rig, recovery: Run) -> None:
     rig.run("ALTER TABLE items ADD COLUMN w INT")
     with pytest.raises(SchemaError, match=r"items changed since the watermark"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +13,12 @@ from airflow_cdc.core.recovery import Decision
 from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.flows import connector as connector_steps
 from airflow_cdc.flows import reset_offset, watermark
+from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.close import close
 from airflow_cdc.flows.decide import decide, looked_through
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
+from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
 from tests.integration.postgres.recovered import EVENTS, MODES, ORDERS, ROW, Followed, writing
@@ -49,10 +52,8 @@ def test_a_dropped_slot_is_recovered(followed: Followed) -> None:
 
 
 @pytest.mark.slow
-def test_an_odd_value_of_one_row_is_named_before_the_connector_is_stopped_and_within_the_recovery(
-    followed: Followed,
-) -> None:
-    """Plan and open_recovery refuse it by its key. One that comes later is named by the read; changed, it is read."""
+def test_an_odd_value_of_one_row_is_named_before_the_connector_is_stopped(followed: Followed) -> None:
+    """Plan and open_recovery refuse it by its key."""
     followed.follow(MODES)
     followed.execute(f"INSERT INTO public.orders SELECT {ROW.format('i')} FROM generate_series(30, 40) i")
     followed.apply("apply-1")
@@ -78,18 +79,46 @@ def test_an_odd_value_of_one_row_is_named_before_the_connector_is_stopped_and_wi
     assert followed.connector.state(followed.database).state == "RUNNING"
     assert run.clients.control.state()["recovery"] is None
 
-    followed.execute("UPDATE public.orders SET day = NULL, tags = NULL, seen = NULL WHERE id IN (41, 42, 43)")
+
+def value_changed(followed: Followed, run: Run) -> None:
+    followed.execute("UPDATE public.orders SET day = NULL WHERE id = 44")
+
+
+def column_left_out(followed: Followed, run: Run) -> None:
+    name = followed.database
+    config = followed.connector.raw_config(name)
+    followed.connector.change_config(name, config, {**config, "column.exclude.list": r"public\.orders\.day"})
+
+
+def table_left_out(followed: Followed, run: Run) -> None:
+    run.clients.control.release(run.run_id)  # as a run does that has ended
+    done = abandon(replace(run, run_id="by hand"), ["public.orders"], who="ann", reason="an odd date")
+    assert (done["recovery"], done["left"]) == ("open", ["public.events"])
+    run.clients.control.acquire(run.run_id, 600)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way_on", [value_changed, column_left_out, table_left_out])
+def test_an_odd_value_that_comes_within_the_recovery_is_named_and_each_way_on_is_one(
+    followed: Followed, way_on: Callable[[Followed, Run], None]
+) -> None:
+    """The same recovery reads on, with the value changed, or without the column or the table."""
+    followed.follow(MODES)
+    followed.execute(f"INSERT INTO public.orders SELECT {ROW.format('i')} FROM generate_series(30, 45) i")
+    followed.apply("apply-1")
+    followed.execute("INSERT INTO public.events VALUES (1, 'a'), (1, 'a')")
+    run = replace(followed.base, run_id="rec-1")
     decision = decide(run)
-    opened = Decision.from_json({**decision, "plan": {**decision["plan"], "strategy": "full_snapshot"}})
-    open_recovery(run, opened)
+    open_recovery(run, Decision.from_json({**decision, "plan": {**decision["plan"], "strategy": "full_snapshot"}}))
     connector_steps.stop(run)
     watermark.fence_and_watermark(run)
     followed.execute("UPDATE public.orders SET day = 'infinity' WHERE id = 44")
     with on_demand(followed.spark) as spark, pytest.raises(SchemaError) as named:
         recover(run, spark)
     assert "column day of public.orders (the row with id=44)" in named.value.what
-    assert "then clear the task recover" in named.value.todo
-    followed.execute("UPDATE public.orders SET day = NULL WHERE id = 44")
+    for said in ("then clear the task recover", "column.exclude.list", "airflow cdc abandon"):
+        assert said in named.value.todo
+    way_on(followed, run)
     with on_demand(followed.spark) as spark:
         recover(run, spark)
     reset_offset.reset_offset(run)
@@ -98,7 +127,14 @@ def test_an_odd_value_of_one_row_is_named_before_the_connector_is_stopped_and_wi
         assert verify(run, spark)["verdict"] == "MATCH"
     publish(run)
     close(run)
-    equal(followed)
+    assert followed.differences("events", EVENTS) == ([], [])
+    if way_on is table_left_out:
+        return
+    followed.execute("UPDATE public.orders SET total = -2 WHERE id = 35", "DELETE FROM public.orders WHERE id = 36")
+    followed.apply("apply-2")
+    columns = [name for name in ORDERS if way_on is value_changed or name != "day"]
+    assert followed.differences("orders", columns) == ([], [])
+    assert set(followed.lake.read_arrow(followed.database, "orders").column_names) == set(columns)
 
 
 @pytest.mark.slow

@@ -94,7 +94,8 @@ def test_within_a_recovery_the_row_is_named_with_the_ways_on_from_there() -> Non
     with pytest.raises(SchemaError) as named, odd_values_named(run_of("day"), [ROWS.full_name], "recover"):
         raise failed
     assert "column day of shop.orders (the row with id=7" in named.value.what
-    assert "then clear the task recover" in named.value.todo
+    assert "then clear the task recover: this recovery continues" in named.value.todo
+    assert "set column.exclude.list on the connector, then clear the task recover and all after it" in named.value.todo
     assert named.value.todo.endswith('airflow cdc abandon shop --table shop.orders --reason "…"')
     assert named.value.__cause__ is failed
 

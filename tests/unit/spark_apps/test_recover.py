@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.table import Column, NativeColumn, Table
+from airflow_cdc.core.types import Json
 from airflow_cdc.spark_apps import recover
-from airflow_cdc.spark_apps.recover import reading_order
+from airflow_cdc.spark_apps.recover import load_task, reading_order
+from tests.unit.flows.recovering import DEBEZIUM, NAME, READ, recovering
 
 
 def test_small_tables_are_read_beside_the_largest_and_not_after_the_others() -> None:
@@ -46,3 +51,19 @@ def test_tables_without_a_key_are_read_last_as_writes_to_them_wait_for_spark(mon
     assert heads == dict.fromkeys(read, 7)
     read.clear()
     assert recover._read_all(tools, tables[:1], progress, 1) == {"log": 7}
+
+
+def test_inv_21_a_column_that_the_connector_leaves_out_changes_no_definition() -> None:
+    """W notes whole definitions. Such a table was refused for ever: its definition "changed since the watermark"."""
+    columns = tuple(
+        Column(name, at, Json(), NativeColumn("mysql", "json", (("data_type", "json"),)))
+        for at, name in enumerate(("id", "day"), 1)
+    )
+    whole = Table("shop", "orders", columns, ("id",))
+    run: Any = recovering(replace(READ, definitions={NAME: whole.fingerprint}))
+    run.clients.source.definitions.side_effect = lambda names: dict.fromkeys(names, whole)
+    run.clients.connector.raw_config.return_value = {**DEBEZIUM, "column.exclude.list": r"shop\.orders\.day"}
+    assert [column.name for column in load_task(run).definitions[NAME].mirrored] == ["id"]
+    run.clients.source.definitions.side_effect = lambda names: dict.fromkeys(names, whole.without(["day"]))
+    with pytest.raises(SchemaError, match=r"shop\.orders changed since the watermark"):
+        load_task(run)
