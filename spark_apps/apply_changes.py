@@ -20,6 +20,7 @@ from airflow_cdc.core.errors import (
     UnreportedChangeError,
 )
 from airflow_cdc.flows.capture import missing_error
+from airflow_cdc.flows.partial import InPart
 from airflow_cdc.flows.publish import mirror
 from airflow_cdc.flows.refused import failed_tries, note_refused
 from airflow_cdc.flows.run import Facts, Run, step
@@ -76,11 +77,13 @@ def keep_applying(run: Run, spark: SparkSession, waited_for: Callable[[], bool])
 def _batch(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
     """One batch of the run's tables: table → its result, or the error that stopped it."""
     with leased(run, beside=True):
-        outcomes = _apply_all(run, spark)
+        outcomes, logged = _apply_all(run, spark)
     # the lease is free meanwhile and is taken again to publish
-    return outcomes | {
+    done = outcomes | {
         name: _read_again(run, spark, name, error) for name, error in outcomes.items() if needs_reread(error)
     }
+    logged.settle(run, [name for name, outcome in done.items() if isinstance(outcome, CdcError)])
+    return done
 
 
 def _results(run: Run, outcomes: Mapping[str, Result | CdcError]) -> dict[str, Result]:
@@ -91,7 +94,7 @@ def _results(run: Run, outcomes: Mapping[str, Result | CdcError]) -> dict[str, R
     return {table: outcome for table, outcome in outcomes.items() if not isinstance(outcome, CdcError)}
 
 
-def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
+def _apply_all(run: Run, spark: SparkSession) -> tuple[dict[str, Result | CdcError], InPart]:
     batch = waiting_changes(run, spark)
     drop_orphans(batch)
     tables = batch.work.definitions
@@ -100,7 +103,7 @@ def _apply_all(run: Run, spark: SparkSession) -> dict[str, Result | CdcError]:
     # expiry may remove every stamped snapshot of a table
     if published := [name for name, outcome in outcomes.items() if _published(outcome)]:
         mirror(run, published)
-    return outcomes | {name: missing_error(run, name) for name in batch.missing}
+    return outcomes | {name: missing_error(run, name) for name in batch.missing}, batch.logged
 
 
 def _published(outcome: Result | CdcError) -> bool:

@@ -13,6 +13,7 @@ from airflow_cdc.core.topics import Fence, TopicOffsets, fence_to_json
 from airflow_cdc.decisions.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.flows.capture import defined, settings
 from airflow_cdc.flows.offsets import read, stored_value
+from airflow_cdc.flows.partial import begin
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 
@@ -38,6 +39,7 @@ def fence_and_watermark(run: Run) -> Facts:
         return _facts(earlier, recovery.fence or {}, kept=True)
     fence = _fence(run, recovery.tables)
     _hold_answered(run)
+    begin(run)
     watermark = _take(run, recovery)
     if recovery.offset_kept:
         check_held(run, watermark)

@@ -28,6 +28,7 @@ from airflow_cdc.flows.backlog import applicable
 from airflow_cdc.flows.capture import captured, carried, present
 from airflow_cdc.flows.capture import settings as capture_of
 from airflow_cdc.flows.carried import Changed
+from airflow_cdc.flows.partial import InPart, in_part
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.refused import note_refused
 from airflow_cdc.flows.run import Run
@@ -64,7 +65,8 @@ Ends = Mapping[str, Mapping[int, int]]
 class Waiting:
     """The changes of one batch: `ends` are fixed and older than the definitions; `missing` tables are not at the source.
 
-    `asked`: what its tables are asked about first. `mirrored`: table → its stamp in the control table.
+    `asked`: what its tables are asked about first. `mirrored`: table → its stamp in the control table. `logged`:
+    what a look at the source's log found.
     """
 
     work: Work
@@ -75,6 +77,7 @@ class Waiting:
     letters: Mapping[str, Sequence[DeadLetter]]
     label: str
     mirrored: Callable[[str], Stamp | None]
+    logged: InPart
     missing: tuple[str, ...] = ()
 
     @property
@@ -105,6 +108,7 @@ def waiting_changes(run: Run, spark: SparkSession) -> Waiting:
         {name: [one for one in letters if one.table == name] for name in definitions},
         f"{LABEL}{uuid.uuid4().hex[:12]}",
         clients.control.mirrored_stamps(),
+        in_part(run, definitions.values()),
         tuple(name for name in tables if name not in definitions),
     )
 
@@ -155,6 +159,7 @@ def _applied(batch: Waiting, table: Table) -> Result:
     start = start_from(batch.ctx, table, *stamped, batch.ends)
     table_id = batch.asked.table_ids.get(table.full_name)
     refuse(batch.asked, table)
+    batch.logged.refuse(table)
     unchanged = start.current and table_id in {None, start.applied.table_id}
     tries = _worth_a_try(batch, letters := batch.letters[table.full_name])
     if unchanged and not tries:

@@ -340,6 +340,21 @@ def test_inv_30_a_column_renamed_behind_a_connector_that_reports_no_ddl(scene: S
     assert scene.rows("orders") == [(1, "a", 1)]
 
 
+def test_inv_31_an_update_that_the_log_holds_in_part_stops_the_table_until_it_is_read_again(scene: Scene) -> None:
+    """No event tells of it. It is looked for in the log since the last apply, also if a table has no event at all."""
+    scene.table("CREATE TABLE documents (id INT PRIMARY KEY, j JSON)")
+    scene.table("CREATE TABLE plain (id INT PRIMARY KEY, v INT)")
+    scene.rig.run("INSERT INTO documents VALUES (1, JSON_OBJECT('a', REPEAT('x', 99)))")
+    scene.apply()
+    scene.rig.run(
+        "SET SESSION binlog_row_value_options = 'PARTIAL_JSON'", "UPDATE documents SET j = JSON_SET(j, '$.a', 'y')"
+    )
+    for _ in range(2):  # nothing has read it again, so it is named again
+        with pytest.raises(SchemaError, match="binlog_row_value_options=PARTIAL_JSON") as stopped:
+            scene.apply()
+        assert stopped.value.where == f"table {scene.rig.schema}.documents"
+
+
 def test_inv_01_nothing_is_applied_while_a_recovery_is_open(scene: Scene) -> None:
     orders = scene.table(ORDERS)
     orders.create(id=1, name="a", qty=1)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.endpoint import Login
     from airflow_cdc.core.forecast import Forecast, Retention
     from airflow_cdc.core.hold import HoldLimits, HoldState
+    from airflow_cdc.core.log_look import LogLook
     from airflow_cdc.core.observation import (
         ReplicaFacts,
         SourceFacts,
@@ -147,6 +148,13 @@ class Source(Client, Protocol):
     @property
     def ids_todo(self) -> str:
         """What a person can do so that the ids of tables can be read."""
+        ...
+
+    def partial_updates(self, since: str) -> LogLook | None:
+        """Tables changed since the place `since` by updates that no connector sees; "": only where the log ends.
+
+        None: the source has none, or the user may not look.
+        """
         ...
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:

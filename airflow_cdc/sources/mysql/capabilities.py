@@ -31,6 +31,7 @@ class Capability(Enum):
     FOREIGN_KEYS_BY_SELECT = (
         "information_schema.REFERENTIAL_CONSTRAINTS shows the keys of a table to who may SELECT from it"
     )
+    PARTIAL_JSON = "a session can log an UPDATE of a JSON document in part (binlog_row_value_options)"
     BINLOG_MONITOR = "BINLOG MONITOR is the one privilege for the log's position, files and events"
     GENERATED_UNLOGGED = (
         "UPDATE and DELETE leave generated columns out of their row images, also with binlog_row_image=FULL"
@@ -53,6 +54,7 @@ _MYSQL: Final[_Since] = {
     Capability.GTID_FUNCTIONS: (5, 7, 5),
     Capability.SERVER_UUID: (5, 6, 0),
     Capability.SRS_ID_COLUMN: (8, 0, 3),
+    Capability.PARTIAL_JSON: (8, 0, 3),
     Capability.TIME_LIMIT_HINT: (5, 7, 8),
     Capability.CONVERT_XID: (5, 7, 5),
     # MariaDB 10.11 shows nothing there to a user with SELECT alone, and no error either

@@ -6,7 +6,6 @@ errors are SourceErrors (errors.py) that say what happened, where, and what to d
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -20,18 +19,18 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.forecast import Forecast, Retention
 from airflow_cdc.core.hold import HoldLimits
+from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.ports import Replication
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.xa import XaState
-from airflow_cdc.decisions.table_id import table_id
 from airflow_cdc.sources.mysql.availability import BinlogWords
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks
-from airflow_cdc.sources.mysql.engine import engine_name, time_limit
+from airflow_cdc.sources.mysql.engine import read_table_ids, time_limit
 from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
 from airflow_cdc.sources.mysql.facts import BinlogFacts, Common, MySqlFacts, place_in_binlog
 from airflow_cdc.sources.mysql.forecast import forecast
@@ -39,6 +38,7 @@ from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
 from airflow_cdc.sources.mysql.load import read_load
+from airflow_cdc.sources.mysql.partial_updates import partial_updates
 from airflow_cdc.sources.mysql.position import BinlogPosition, at_last_read, mysql_position
 from airflow_cdc.sources.mysql.probe import (
     inspect_position,
@@ -305,23 +305,14 @@ class BinlogSource(BinlogWords, Generic[F]):
         A table without readable ids is absent: it is not InnoDB's, or the user lacks PROCESS. Tables whose names differ
         only in letters beyond ASCII may share their ids: a change of one then counts as a change of both.
         """
-        names = {engine_name(table): table for table in tables}
-        doubtful = [name for name in names if "(" in name]
-        exact = [name for name in names if "(" not in name]
-        plain = "SUBSTRING_INDEX(NAME, '#', 1)"
-        sql = (
-            f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.{self.innodb_tables}"
-            f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
-        )
-        by_table: dict[str, list[int]] = {}
         with suppress(SourceError), self.session() as session:
-            pattern = f"^({'|'.join(doubtful) or '#'})$"
-            for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
-                # the server's collation ignores case
-                for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
-                    if name in names:
-                        by_table.setdefault(names[name], []).append(int(row["id"]))
-        return {table: table_id(ids) for table, ids in by_table.items()}
+            return read_table_ids(session, tables, self.innodb_tables)
+        return {}
+
+    def partial_updates(self, since: str) -> LogLook | None:
+        """See core.ports.Source."""
+        with self.session() as session:
+            return partial_updates(session, since)
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:
         """Which of these tables foreign keys change without an event in this server's log (INV 14)."""

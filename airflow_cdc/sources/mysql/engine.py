@@ -1,10 +1,16 @@
-"""How a statement's time is limited on MySQL and MariaDB, and how InnoDB writes a table's name."""
+"""How a statement's time is limited on MySQL and MariaDB; how InnoDB writes a table's name, and numbers it."""
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
 
+from airflow_cdc.decisions.table_id import table_id
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
+
+if TYPE_CHECKING:
+    from airflow_cdc.sources.mysql.session import Session
 
 
 def time_limit(version: ServerVersion, seconds: float) -> tuple[str, str]:
@@ -29,3 +35,23 @@ def _engine_char(char: str) -> str:
         return char
     code = f"{ord(char):04x}"
     return f"@({code}|..)" if any(low <= ord(char) <= high for low, high in _LETTERS) else f"@{code}"
+
+
+def read_table_ids(session: Session, tables: Iterable[str], innodb_tables: str) -> dict[str, str]:
+    """See BinlogSource.table_ids. `innodb_tables`: the information_schema table that holds the ids."""
+    names = {engine_name(table): table for table in tables}
+    doubtful = [name for name in names if "(" in name]
+    exact = [name for name in names if "(" not in name]
+    plain = "SUBSTRING_INDEX(NAME, '#', 1)"
+    sql = (
+        f"SELECT {plain} AS plain, TABLE_ID AS id FROM information_schema.{innodb_tables}"
+        f" WHERE {plain} IN ({', '.join(['%s'] * len(exact)) or 'NULL'}) OR {plain} REGEXP %s"
+    )
+    by_table: dict[str, list[int]] = {}
+    pattern = f"^({'|'.join(doubtful) or '#'})$"
+    for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
+        # the server's collation ignores case
+        for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
+            if name in names:
+                by_table.setdefault(names[name], []).append(int(row["id"]))
+    return {table: table_id(ids) for table, ids in by_table.items()}

@@ -15,6 +15,7 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.forecast import Forecast, Retention
 from airflow_cdc.core.hold import HoldLimits
+from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Available, Position, Watermark
@@ -315,6 +316,10 @@ class PostgresSource:
     def ids_todo(self) -> str:
         """Everybody may read them."""
         return ""
+
+    def partial_updates(self, since: str) -> LogLook | None:  # noqa: ARG002 - the log holds every row whole
+        """See core.ports.Source: there are none."""
+        return None
 
     def cascade_targets(self, tables: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - the log holds every row
         """Tables that foreign keys change without an event in the log: none, because cascades are logged row by row."""

@@ -61,6 +61,7 @@ def test_versions_are_read(text: str, numbers: tuple[int, int, int], mariadb: bo
         (Capability.GTID_FUNCTIONS, "5.6.51", "8.0.15"),
         (Capability.SERVER_UUID, "5.5.62", "8.0.15"),
         (Capability.SRS_ID_COLUMN, "5.7.44", "8.0.15"),
+        (Capability.PARTIAL_JSON, "5.7.44", "8.0.15"),
         (Capability.TIME_LIMIT_HINT, "5.6.51", "8.0.15"),
         (Capability.FOREIGN_KEYS_BY_SELECT, "5.5.62", "8.0.15"),
     ],

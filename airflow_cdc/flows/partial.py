@@ -1,0 +1,91 @@
+"""Updates that the source's log holds only in part, so that the connector sends no event of them (INV 31).
+
+Only a table with JSON documents can have any; it is read again, as after any change without events.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from airflow_cdc.core.errors import RereadNeededError
+from airflow_cdc.core.log_look import LogLook
+from airflow_cdc.core.table import Table
+from airflow_cdc.core.types import Json
+from airflow_cdc.flows.run import Run
+from airflow_cdc.reports.stored import LASTING
+
+log = logging.getLogger("airflow_cdc.partial")
+
+LOOKED: Final = f"{LASTING}partial_updates"
+# where the first look begins; and table → where its next one does
+_FIRST, _NEXT = "first", "next"
+# so many events are looked at again rather than write the control document
+FEW_EVENTS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class InPart:
+    """What an apply's look at the log says.
+
+    Attributes:
+        tables: those with such updates.
+        upto: table → where its next look begins, once it is read again if it is among `tables`; only what is worth a write.
+        what, todo: see LogLook.
+    """
+
+    tables: frozenset[str] = frozenset()
+    upto: Mapping[str, str] = field(default_factory=dict)
+    what: str = ""
+    todo: str = ""
+
+    def refuse(self, table: Table) -> None:
+        """Raise RereadNeededError for such a table."""
+        if table.full_name in self.tables:
+            raise RereadNeededError(
+                self.what,
+                where=f"table {table.full_name}",
+                todo=f"{self.todo} Recover the table, or let apply re-read it (policy.schema_change).",
+            )
+
+    def settle(self, run: Run, stopped: Collection[str]) -> None:
+        """Let the next apply look from here on, but for tables that are not read again yet."""
+        settled = {name: place for name, place in self.upto.items() if name not in self.tables or name not in stopped}
+        if settled:
+            before = run.clients.control.ledger_get(LOOKED).get(_NEXT, {})
+            run.clients.control.ledger_set(LOOKED, _NEXT, {**before, **settled})
+
+
+def begin(run: Run) -> None:
+    """Note where the first look is to begin: before W, since a recovery reads everything before that."""
+    if _FIRST not in run.clients.control.ledger_get(LOOKED) and (look := run.clients.source.partial_updates("")):
+        run.clients.control.ledger_once(LOOKED, _FIRST, look.upto)
+
+
+def in_part(run: Run, definitions: Iterable[Table]) -> InPart:
+    """Look at the log since the last look, for those of the tables that have JSON documents."""
+    places = run.clients.control.ledger_get(LOOKED)
+    since = defaultdict[str, list[str]](list)
+    for table in definitions:
+        if any(isinstance(column.type, Json) for column in table.mirrored):
+            since[places.get(_NEXT, {}).get(table.full_name, places.get(_FIRST, ""))].append(table.full_name)
+    logged = InPart()
+    for place, tables in since.items():  # one place, but for tables that are not read again yet
+        look = run.clients.source.partial_updates(place)
+        if look is not None:
+            logged = _with(logged, look, place, tables)
+    return logged
+
+
+def _with(logged: InPart, look: LogLook, place: str, tables: Sequence[str]) -> InPart:
+    if look.why:
+        log.warning(
+            "updates that are logged in part were not looked for: %s; the nightly comparison finds them", look.why
+        )
+    partial = look.tables & set(tables)
+    worth = partial or look.why or not place or look.events > FEW_EVENTS
+    upto = {**logged.upto, **(dict.fromkeys(tables, look.upto) if worth else {})}
+    return InPart(logged.tables | partial, upto, look.what or logged.what, look.todo or logged.todo)
