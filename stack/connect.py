@@ -35,12 +35,14 @@ _BASIC_AUTH = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecur
 DEBEZIUM_CLASS = "io.debezium.connector.mysql.MySqlConnector"
 MARIADB_CLASS = "io.debezium.connector.mariadb.MariaDbConnector"
 POSTGRES_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+JDBC_SINK_CLASS = "io.debezium.connector.jdbc.JdbcSinkConnector"
 # set of jars → the connector that it holds
 PLUGINS: dict[str, str] = {
     "debezium": DEBEZIUM_CLASS,
     "debezium-mariadb": MARIADB_CLASS,
     "debezium-postgres": POSTGRES_CLASS,
     "debezium-1": DEBEZIUM_CLASS,
+    "debezium-jdbc": JDBC_SINK_CLASS,
 }
 
 # shared with docker-compose.yaml (a test compares them)

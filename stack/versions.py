@@ -22,6 +22,8 @@ DEBEZIUM: Final = "3.6.1.Final"
 DEBEZIUM_MARIADB: Final = "3.5.0.Final"
 # the newest of its offsets in a table that mirrors of Maven Central hold
 DEBEZIUM_JDBC: Final = "3.5.0.Final"
+# the newest of its sink that mirrors of Maven Central hold
+DEBEZIUM_SINK: Final = "3.6.0.Final"
 # the last series with the names of 1.x (database.server.name, table.whitelist)
 DEBEZIUM_1: Final = "1.9.7.Final"
 DEBEZIUM_OF: Final = {"debezium": DEBEZIUM, "debezium-mariadb": DEBEZIUM_MARIADB, "debezium-postgres": DEBEZIUM}
@@ -107,6 +109,12 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
     # a folder of its own: two versions of Debezium in one plugin would hide each other's classes
     "debezium-mariadb": (Wanted("io.debezium", "debezium-connector-mariadb", DEBEZIUM_MARIADB, deep=True),),
     "debezium-postgres": (Wanted("io.debezium", "debezium-connector-postgres", DEBEZIUM, deep=True),),
+    # what fills a database from the topics; it asks for a hibernate-agroal that mirrors of Maven Central do not hold
+    "debezium-jdbc": (
+        Wanted("io.debezium", "debezium-connector-jdbc", DEBEZIUM_SINK, deep=True),
+        Wanted("org.hibernate.orm", "hibernate-agroal", "7.2.0.Final"),
+        Wanted("io.agroal", "agroal-pool", "2.8", deep=True),
+    ),
     # for a worker of its own: its classes have the names of today's
     "debezium-1": (
         Wanted("io.debezium", "debezium-connector-mysql", DEBEZIUM_1, deep=True),
@@ -238,6 +246,15 @@ EXCLUDED: Final[dict[str, tuple[str, ...]]] = {
     "debezium-mariadb": _OF_CONNECT,
     "debezium-postgres": _OF_CONNECT,
     "debezium-1": _OF_CONNECT,
+    # Jackson: with a second one in the folder its task fails at the modules that it looks for in the worker's class path;
+    # drivers of databases that no test runs
+    "debezium-jdbc": (
+        *_OF_CONNECT,
+        "com.fasterxml.jackson.core",
+        "org.hibernate",
+        "com.microsoft.sqlserver",
+        "com.oracle.database.jdbc",
+    ),
     # a second Jackson in the plugin's folder is a LinkageError at ExtJsonConverter's first record
     "registry-converters": (*_OF_CONNECT, "com.fasterxml.jackson.core"),
 }

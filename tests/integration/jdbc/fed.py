@@ -1,0 +1,230 @@
+"""A MySQL database that Debezium reads and Debezium's JDBC sink copies into a PostgreSQL, on real servers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+import stack
+from airflow_cdc.config.registry import parse_registry
+from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
+from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
+from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.flows.run import Run, make_run
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
+from airflow_cdc.sources.mysql.session import MySqlEndpoint
+from airflow_cdc.sources.postgres.session import PostgresEndpoint
+from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.wire import KafkaEndpoint
+from stack import connect
+from stack.connect import DEBEZIUM_CLASS, JDBC_SINK_CLASS, ConnectWorker
+from stack.mysql import MySqlServer, MySqlSettings
+from stack.postgres import PostgresServer
+from stack.process import end, wait_until
+
+SECONDS: Final = 120.0
+PLUGINS: Final = ("debezium", "debezium-jdbc")
+SCHEMAS: Final = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "true",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """The servers of such a path."""
+
+    mysql: MySqlServer
+    postgres: PostgresServer
+    bootstrap: str
+    worker: ConnectWorker
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[Servers]:
+    """The servers, ended with the block. The worker has both of Debezium's connectors."""
+    settings = (MySqlSettings(max_binlog_size=4194304),)
+    with stack.start(folder / "stack", ("kafka", "mysql", "postgres"), mysql_settings=settings) as running:
+        if running.kafka is None:
+            raise AssertionError("the stack has no Kafka")
+        worker = connect.start_connect(folder / "stack", running.logs, running.kafka.bootstrap, plugins=PLUGINS)
+        running.others["connect"] = worker.child
+        try:
+            connect.wait_ready(worker)
+            yield Servers(running.mysql["mysql"], running.postgres["postgres"], running.kafka.bootstrap, worker)
+        finally:
+            end(worker.child)
+
+
+@dataclass(slots=True)
+class Fed:
+    """One database, its connector, the sink connector, and the schema of its name in the target."""
+
+    servers: Servers
+    name: str = field(default_factory=lambda: f"j_{uuid.uuid4().hex[:8]}")
+
+    @property
+    def sink(self) -> str:
+        """The sink connector's name."""
+        return f"{self.name}-sink"
+
+    def create(self, *tables: str) -> None:
+        """The database with these tables (DDL), and an empty schema for their copies."""
+        self.servers.mysql.execute(f"CREATE DATABASE {self.name} CHARACTER SET utf8mb4")
+        self.execute(*tables)
+        self.servers.postgres.execute(f"CREATE SCHEMA {self.name}", f"GRANT USAGE ON SCHEMA {self.name} TO cdc")
+        self.servers.postgres.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {self.name} GRANT SELECT ON TABLES TO cdc")
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """SQL at the source, in its database and in UTC."""
+        rows: list[tuple[Any, ...]] = self.servers.mysql.execute(
+            f"USE {self.name}", "SET SESSION time_zone = '+00:00'", *statements
+        )
+        return rows
+
+    def target(self, *statements: str) -> list[tuple[Any, ...]]:
+        """SQL at the target, in the copies' schema and in UTC."""
+        here = (f"SET search_path TO {self.name}", "SET TIME ZONE 'UTC'")
+        return self.servers.postgres.execute(*here, *statements)
+
+    def follow(self, settings: Mapping[str, str] = {}) -> None:
+        """Start the source connector."""
+        self.servers.worker.call("PUT", f"/connectors/{self.name}/config", {**self.source_config(), **settings})
+
+    def source_config(self) -> dict[str, str]:
+        """The source connector's configuration."""
+        server = self.servers.mysql
+        return {
+            "connector.class": DEBEZIUM_CLASS,
+            "database.hostname": server.host,
+            "database.port": str(server.port),
+            "database.user": server.debezium.user,
+            "database.password": server.debezium.password,
+            "database.server.id": str(90000 + int(uuid.uuid4().hex[:4], 16)),
+            "database.include.list": self.name,
+            "database.ssl.mode": "disabled",
+            "driver.allowPublicKeyRetrieval": "true",
+            "topic.prefix": self.name,
+            "snapshot.mode": "initial",
+            "include.schema.changes": "true",
+            "bigint.unsigned.handling.mode": "precise",
+            "decimal.handling.mode": "precise",
+            "schema.history.internal.kafka.bootstrap.servers": self.servers.bootstrap,
+            "schema.history.internal.kafka.topic": f"history-{self.name}",
+            "schema.history.internal.store.only.captured.databases.ddl": "true",
+            "value.converter.replace.null.with.default": "false",
+            "heartbeat.interval.ms": "500",
+            "enable.time.adjuster": "false",
+            **SCHEMAS,
+        }
+
+    @property
+    def second(self) -> str:
+        """The name of another sink connector, which a test may make."""
+        return f"{self.name}-two"
+
+    def topic(self, table: str) -> str:
+        """A table's topic."""
+        return f"{self.name}.{self.name}.{table}"
+
+    def send(self, table: str, key: bytes, value: bytes | None) -> None:
+        """A record of the test's own into a table's topic."""
+        KafkaTransport(KafkaEndpoint(self.servers.bootstrap)).send(self.topic(table), key, value)
+
+    def feed(self, settings: Mapping[str, str] = {}, *, name: str = "") -> None:
+        """Start the sink connector, or change its settings. `name`: another one."""
+        made = {**self.sink_config(), **settings}
+        self.servers.worker.call("PUT", f"/connectors/{name or self.sink}/config", made)
+
+    def sink_config(self) -> dict[str, str]:
+        """The sink connector's configuration; "" leaves one of them out."""
+        server = self.servers.postgres
+        return {
+            "connector.class": JDBC_SINK_CLASS,
+            "tasks.max": "1",
+            "topics.regex": rf"{self.name}\.{self.name}\..*",
+            "connection.url": f"jdbc:postgresql://{server.host}:{server.port}/postgres",
+            "connection.username": server.user,
+            "connection.password": server.password,
+            "insert.mode": "upsert",
+            "delete.enabled": "true",
+            "primary.key.mode": "record_key",
+            "schema.evolution": "basic",
+            "collection.name.format": self.name + ".${source.table}",
+            "consumer.override.metadata.max.age.ms": "1000",
+            "consumer.override.auto.offset.reset": "earliest",
+            **SCHEMAS,
+        }
+
+    def stop_source(self) -> None:
+        """Stop the source connector, once it has committed all that it read."""
+        connect = KafkaConnect(ConnectEndpoint(self.servers.worker.url))
+        connect.stop(self.name)
+
+    def source_failed(self) -> bool:
+        """Whether the source connector's task has failed."""
+        status = self.servers.worker.call("GET", f"/connectors/{self.name}/status")
+        return any(task["state"] == "FAILED" for task in status["tasks"])
+
+    def purge(self) -> None:
+        """Remove all but the newest file of the source's log."""
+        self.execute("FLUSH BINARY LOGS")
+        ((newest, *_),) = self.execute("SHOW MASTER STATUS")
+        self.execute(f"PURGE BINARY LOGS TO '{newest}'")
+
+    def endpoint(self) -> JdbcEndpoint:
+        """The target as the product is given it."""
+        server = self.servers.postgres
+        own = PostgresEndpoint(server.host, server.port, server.cdc.user, server.cdc.password)
+        return JdbcEndpoint(("postgres",), asdict(own), own.where, own.dataset)
+
+    def wait_target(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+        """Wait until a query of the target gives these rows."""
+        import psycopg
+
+        def there() -> bool | None:
+            try:
+                return True if self.target(sql) == rows else None
+            except psycopg.errors.UndefinedTable:
+                return None
+
+        wait_until(there, timeout=SECONDS, what=f"{sql} to give {len(rows)} rows")
+
+    def close(self) -> None:
+        """Delete both connectors, and the schema of the copies."""
+        for name in self.servers.worker.call("GET", "/connectors"):
+            if name.startswith(self.name):
+                self.servers.worker.call("DELETE", f"/connectors/{name}")
+        self.servers.postgres.execute(f"DROP SCHEMA {self.name} CASCADE")
+        self.servers.mysql.execute(f"DROP DATABASE {self.name}")
+
+
+def run_of(fed: Fed, folder: Path, tables: Sequence[str], *, database: str = "postgres", **policy: Any) -> Run:
+    """A run of the pipeline over these tables, its clients opened by their kinds."""
+    servers, source = fed.servers, fed.servers.mysql
+    declared = {
+        "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{fed.name}.{table}" for table in tables]},
+        "connector": {"kind": "debezium", "conn_id": "c", "name": fed.name},
+        "transport": {"kind": "kafka", "conn_id": "k"},
+        "sink": {"kind": "jdbc", "conn_id": "t", "database": database, "connector": fed.sink},
+        "control": {"kind": "sql", "conn_id": "s"},
+        "policy": {"hold": {"mode": "off"}, "standstill": "60s", **policy},
+    }
+    pipeline = parse_registry(yaml.safe_dump({"pipelines": {fed.name: declared}}), "test")[fed.name]
+    endpoints = Endpoints(
+        MySqlEndpoint(source.host, source.port, source.cdc.user, source.cdc.password),
+        ConnectEndpoint(servers.worker.url),
+        KafkaEndpoint(servers.bootstrap),
+        pipeline.sink.at(fed.endpoint()),
+        control=SqlEndpoint("sqlite", str(folder / "control.db"), options={"timeout": "30"}),
+    )
+    return make_run(pipeline, endpoints, "run-1", str(folder / "reports"))
