@@ -85,7 +85,7 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
 SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium", "debezium_engine", "canal", "flink")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka", "rabbitmq", "direct")
-SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "opensearch", "hudi", "none")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "opensearch", "hudi", "jdbc", "none")
 CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 
 
@@ -135,6 +135,8 @@ def no_recovery(pipeline: Pipeline) -> str:
         return source.why_unread or f"nothing reads the rows of a {source.title} source: it is diagnosed, not recovered"
     if reads_of(pipeline).decoder is None and pipeline.corrected is not Corrected.BEFORE_START:
         return f"events of {connector.title} about {source.title} are not decoded: it is diagnosed, not recovered"
+    if pipeline.sink.feeder:
+        return f"{SINKS[pipeline.sink.kind].title} is put right through the topics, which no recovery does yet: it is compared only"
     return ""
 
 
@@ -147,8 +149,14 @@ def jars_for(pipelines: Iterable[Pipeline]) -> tuple[Need, ...]:
     """The jars that Spark needs for these pipelines' kinds in addition to its own, each once."""
     needs: dict[Need, None] = {}
     for pipeline in pipelines:
-        for kind in (SINKS[pipeline.sink.kind], SOURCES[pipeline.source.kind], TRANSPORTS[pipeline.transport.kind]):
-            needs |= dict.fromkeys(kind.jars.load() if kind.jars is not None else ())
+        sources = filter(None, (pipeline.source.kind, pipeline.sink.read_as))
+        lazy = (
+            SINKS[pipeline.sink.kind].jars,
+            *(SOURCES[name].jars for name in sources),
+            TRANSPORTS[pipeline.transport.kind].jars,
+        )
+        for jars in filter(None, lazy):
+            needs |= dict.fromkeys(jars.load())
     return tuple(needs)
 
 

@@ -10,7 +10,7 @@ from airflow_cdc.alerting.circuit import Circuits, guard
 from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint, secrets_in
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.ports import Connector, ControlStore, Sink, Source, Transport
+from airflow_cdc.core.ports import Connector, ControlStore, Feeder, Sink, Source, Transport
 from airflow_cdc.core.secrets import remember
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
 
@@ -100,7 +100,7 @@ def _registry_from_json(value: Mapping[str, Any]) -> Any:
 class Parts:
     """One client per part of a pipeline, and one per named replica. Creating them opens no connection.
 
-    `registry`: the one that `transport.registry` names.
+    `registry`: the one that `transport.registry` names. `feeder`: the sink connector, if one fills the sink.
     """
 
     source: Source
@@ -110,6 +110,7 @@ class Parts:
     control: Control
     replicas: Mapping[str, Source] = field(default_factory=dict)
     registry: Registry | None = None
+    feeder: Feeder | None = None
 
     def limited(self, limits: CallLimits, circuits: Circuits) -> Parts:
         """A copy whose calls are limited by `limits` and go through their endpoint's circuit breaker."""
@@ -125,6 +126,7 @@ class Parts:
             control=guard(self.control, self.control.endpoint, circuits),
             replicas={conn_id: guarded(replica) for conn_id, replica in self.replicas.items()},
             registry=None if self.registry is None else guarded(self.registry),
+            feeder=None if self.feeder is None else guarded(self.feeder),
         )
 
 
@@ -134,7 +136,8 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
     from airflow_cdc.control.control import Control
 
     source = SOURCES[pipeline.source.kind].client.load()
-    sink = SINKS[pipeline.sink.kind].client.load()(endpoints.sink)
+    feeder = _feeder(pipeline, endpoints)
+    sink = _sink(pipeline, endpoints, feeder)
     codec = reads_of(pipeline).codec
     if codec is None:
         raise ConfigError(
@@ -150,7 +153,29 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
         control=Control(_control_store(pipeline, endpoints, sink), pipeline.name),
         replicas={conn_id: source(endpoint) for conn_id, endpoint in endpoints.replicas.items()},
         registry=_registry(pipeline, endpoints),
+        feeder=feeder,
     )
+
+
+def _feeder(pipeline: Pipeline, endpoints: Endpoints) -> Feeder | None:
+    """The sink connector, on the engine of the pipeline's own connector."""
+    kind = SINKS[pipeline.sink.kind].feeder
+    if kind is None:
+        return None
+    feeder: Feeder = kind.load()(endpoints.connector, pipeline.sink.feeder)
+    return feeder
+
+
+def _sink(pipeline: Pipeline, endpoints: Endpoints, feeder: Feeder | None) -> Sink:
+    """The sink's client; one that a sink connector fills reads its database as a source of that database's kind."""
+    client = SINKS[pipeline.sink.kind].client.load()
+    if feeder is None:
+        plain: Sink = client(endpoints.sink)
+        return plain
+    sink: Any = endpoints.sink
+    database = SOURCES[sink.database]
+    copies: Sink = client(sink, database.client.load()(database.endpoint.load()(**sink.server)), feeder)
+    return copies
 
 
 def _registry(pipeline: Pipeline, endpoints: Endpoints) -> Registry | None:

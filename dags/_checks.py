@@ -10,6 +10,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.dags._factory import (
     START,
+    compared_at_night,
     dag_name,
     one_each,
     own_and_shared,
@@ -140,8 +141,8 @@ def backfill_dag(pipeline: Pipeline) -> DAG:
 
 
 def nightly_dags() -> dict[str, DAG]:
-    """One DAG per pipeline whose sink we write, by id."""
-    return one_each(with_our_writer(), nightly_dag)
+    """One DAG per pipeline whose sink we write, or a sink connector, by id."""
+    return one_each(compared_at_night(), nightly_dag)
 
 
 def backfill_dags() -> dict[str, DAG]:

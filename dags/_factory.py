@@ -44,6 +44,11 @@ def with_our_writer() -> list[Pipeline]:
     return [pipeline for pipeline in registered().values() if pipeline.is_applied]
 
 
+def compared_at_night() -> list[Pipeline]:
+    """The pipelines whose sink is compared each night. Raises ConfigError for a bad registry."""
+    return [pipeline for pipeline in registered().values() if pipeline.is_applied or pipeline.sink.feeder]
+
+
 def with_own_dags() -> list[Pipeline]:
     """The pipelines that are recovered, repaired and abandoned by DAGs of their own. Raises ConfigError for a bad registry."""
     return [pipeline for pipeline in registered().values() if pipeline.airflow.own_dags]

@@ -103,7 +103,7 @@ class Circuits:
 
 
 # attributes of a client that ask the same endpoint themselves (core/ports)
-_PORTS: Final = frozenset({"replication", "staging", "letters", "producer"})
+_PORTS: Final = frozenset({"replication", "staging", "letters", "producer", "groups"})
 
 
 class _Guard:

@@ -43,7 +43,7 @@ def airflow_checks(needs: Sequence[Need] | None) -> list[Check]:
 def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     """What one pipeline needs of this installation: its DAGs, the jars of its catalog, and its own Spark."""
     name = pipeline.name
-    own = (apply_dag_id, nightly_dag_id) if pipeline.is_applied else ()
+    own = (apply_dag_id, nightly_dag_id) if pipeline.is_applied else (nightly_dag_id,) if pipeline.sink.feeder else ()
     dags = [_dag(name, dag_id(name), "warn") for dag_id in own]
     if pipeline.airflow.own_dags:
         dags = [_dag(name, dag_id_for(pipeline, RECOVERY_DAG_ID), "bad"), *dags]

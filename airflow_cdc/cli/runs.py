@@ -22,7 +22,7 @@ NOTHING = "nothing to apply"
 def verify(args: Namespace) -> int:
     """Compare with the source now, changing nothing, and wait: 0 MATCH, 1 MISMATCH or failed, 3 INCONCLUSIVE."""
     pipeline = pipeline_of(args)
-    if pipeline.corrected is not Corrected.BEFORE_START:
+    if pipeline.corrected is Corrected.STAGED:
         pipeline.check_applied("a verification")
     tables_of(args, pipeline)
     refuse_while_open(run_of(args))

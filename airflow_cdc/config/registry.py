@@ -223,6 +223,13 @@ def _check_parts(pipeline: Pipeline, at: str) -> None:
         written = f"{kind.title} does not write to {TRANSPORTS[transport].title}"
         raise _no_pair("transport.kind", written, at, kind.through, others)
 
+    fed_by = SINKS[pipeline.sink.kind].fed_by
+    if pipeline.sink.feeder and connector not in fed_by:
+        fault = (
+            f"{SINKS[pipeline.sink.kind].title} needs a sink connector beside the connector, and {kind.title} has none"
+        )
+        raise _no_pair("connector.kind", fault, at, fed_by, [])
+
     events = TRANSPORTS[transport].reader is not None
     if not events and pipeline.has_sink and pipeline.corrected is not Corrected.BEFORE_START:
         raise ConfigError(

@@ -64,6 +64,7 @@ class SourceKind:
         reader: Spark's reader of its rows (spark_apps.ports.RowReader), called with the client; None: there is none, so
             the server can be diagnosed but not recovered.
         why_unread: why there is no reader.
+        copies: Spark's reader of tables that others fill in such a server (spark_apps.ports.RowReader), called with the client.
         read_by: kinds of connector, by name, that read such a server without declaring it themselves. With this a
             source from another distribution brings the offsets and events of a connector that exists already.
     """
@@ -81,6 +82,7 @@ class SourceKind:
     rules: LazyRules | None = None
     reader: Lazy[Any] | None = None
     why_unread: str = ""
+    copies: Lazy[Any] | None = None
     read_by: Mapping[str, Reads] = field(default_factory=dict)
 
 
@@ -170,6 +172,10 @@ class SinkKind:
         jars: what Spark needs for every such sink; `jars_of`: what it also needs for the sink at an endpoint.
         keeper: what maintains its tables (spark_apps.ports.TableKeeper), called with the client.
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: not possible.
+        feeder: the sink connector that fills such a sink (core/ports.Feeder), called with the endpoint of the pipeline's connector
+            and `sink.connector`. The sink's client is then called with (endpoint, the source client of the database
+            that the endpoint names, feeder).
+        fed_by: the kinds of connector beside which such a sink connector runs, by name.
         publishes_with_spark: whether publishing writes rows, so that the step runs as a Spark application.
         spark: the release of Spark that it needs, such as "3.5"; "": the one that this package requires.
     """
@@ -189,6 +195,8 @@ class SinkKind:
     letters: Lazy[Any] | None = None
     keeper: Lazy[Any] | None = None
     control: Lazy[Any] | None = None
+    feeder: Lazy[Any] | None = None
+    fed_by: tuple[str, ...] = ()
     publishes_with_spark: bool = False
     spark: str = ""
 

@@ -18,6 +18,7 @@ from airflow_cdc.core.xa import XaState
 
 if TYPE_CHECKING:
     from airflow_cdc.core.errors import CdcError
+    from airflow_cdc.core.feeder import FeederFacts
     from airflow_cdc.core.offset import StoredOffset
     from airflow_cdc.core.pipeline import Pipeline
     from airflow_cdc.core.position import Available, JsonObject
@@ -398,7 +399,7 @@ class Observation:
     Read the connector before the source. Then its offset cannot be ahead of the server facts merely because a
     transaction was committed between the two reads. Read `schema` between the two, so that the server's position covers
     the definitions. `replicas` (connection → facts) are read only if the source has purged what the connector needs; an
-    unreadable replica does not make the diagnosis UNKNOWN.
+    unreadable replica does not make the diagnosis UNKNOWN. `feeder`: the sink connector; None if there is none.
     """
 
     pipeline: Pipeline
@@ -410,10 +411,11 @@ class Observation:
     control: ControlFacts | Unknown
     schema: SchemaFacts | Unknown = field(default=SchemaFacts())
     replicas: Mapping[str, ReplicaFacts | Unknown] = field(default_factory=dict)
+    feeder: FeederFacts | Unknown | None = None
 
     @property
     def unknowns(self) -> dict[str, str]:
         """The parts that could not be read, with the reason of each."""
-        parts = ("source", "connector", "transport", "sink", "control", "schema")
+        parts = ("source", "connector", "transport", "sink", "control", "schema", "feeder")
         read = {part: getattr(self, part) for part in parts}
         return {part: fact.reason for part, fact in read.items() if isinstance(fact, Unknown)}

@@ -126,6 +126,16 @@ class SinkSpec:
         """How messages name the place of the tables: connection and namespace, "lake.shop"."""
         return f"{own_connection(self)}.{self.namespace}"
 
+    @property
+    def read_as(self) -> str:
+        """The kind of source as which the tables are read; "": the sink's own client reads them."""
+        return ""
+
+    @property
+    def feeder(self) -> str:
+        """The sink connector that fills the tables; "": there is none."""
+        return ""
+
     def at(self, endpoint: E) -> E:
         """The connection's endpoint with what this pipeline's own keys add to it."""
         return endpoint

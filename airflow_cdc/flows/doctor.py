@@ -14,6 +14,7 @@ from airflow_cdc.decisions.throttle import figures, too_busy
 from airflow_cdc.flows.appliable import asked_of, refusals
 from airflow_cdc.flows.capture import captured, defined, settings, topic_names
 from airflow_cdc.flows.carried import look_through
+from airflow_cdc.flows.feeder import check_feeder, places_of
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run
@@ -234,11 +235,8 @@ def _sink(run: Run) -> Iterator[Check]:
     if not run.pipeline.has_sink:
         yield Check(run.pipeline.name, "sink", "ok", "none: diagnosis, watch and offset moves only")
         return
-    there = [
-        t
-        for t in run.pipeline.source.tables
-        if run.clients.sink.exists(run.pipeline.sink.namespace, run.pipeline.sink_table(t))
-    ]
+    places = places_of(run, run.pipeline.source.tables)
+    there = [table for table, place in places.items() if run.clients.sink.exists(*place)]
     yield Check(
         run.pipeline.name,
         "sink",
@@ -260,6 +258,7 @@ _PARTS = (
     check_registry,
     _transport,
     _sink,
+    check_feeder,
     check_stages,
     _control,
 )

@@ -30,6 +30,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
 from airflow_cdc.decisions.diagnosis.lag import ahead_of, late_ahead, late_events, waiting_of
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
+from airflow_cdc.flows.feeder import feeder_facts, places_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.kinds import rules_for
@@ -61,6 +62,7 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
             parts.ask("the sink", _sink),
             parts.ask("the control store", lambda r: r.clients.control.facts()),
         )
+        filling = parts.ask("the sink connector", lambda r: feeder_facts(r, connector(r)))
         # a catalog that hangs leaves time to ask the source
         known, topics = parts.answer(pending[0], share=0.5), parts.answer(pending[1], share=0.5)
         sink, control = parts.answer(pending[2], share=0.5), parts.answer(pending[3], share=0.5)
@@ -70,7 +72,8 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
         unread = Observation(run.pipeline, "", Unknown("not read yet"), known, topics, sink, control, schema)
         source = parts.answer(parts.ask("the source", lambda r: _source(r, unread)))
         sink = parts.answer(parts.ask("the lag", lambda r: _with_lag(r, sink, topics)))
-        observation = replace(unread, taken_at=now_iso(), source=source, sink=sink)
+        feeder = parts.answer(filling)
+        observation = replace(unread, taken_at=now_iso(), source=source, sink=sink, feeder=feeder)
         if run.clients.replicas and lost_where(observation, rules, DETOUR):  # they matter only then
             replicas = {
                 conn_id: parts.ask(f"the replica {conn_id}", partial(_replica, conn_id=conn_id))
@@ -183,7 +186,8 @@ def _sink(run: Run) -> SinkFacts:
     if not run.pipeline.has_sink:
         return SinkFacts({})
     mirrors = cache(run.clients.control.mirrored_stamps)  # the document of all tables: read once, if any table needs it
-    tables = {table: _sink_table(run, table, mirrors) for table in run.pipeline.source.tables}
+    places = places_of(run, run.pipeline.source.tables)
+    tables = {table: _sink_table(run, table, place, mirrors) for table, place in places.items()}
     differs = known_to_differ(ReportStore(run.report_dir).runs(run.pipeline.name))
     return SinkFacts(tables, differs=tuple(table for table in differs if table in tables))
 
@@ -214,8 +218,9 @@ def _ahead(run: Run, transport: TransportFacts, at: str) -> Mapping[str, Ahead]:
     return {name: ahead for name, ahead in found.items() if ahead}
 
 
-def _sink_table(run: Run, table: str, mirrors: Callable[[], Callable[[str], Stamp | None]]) -> SinkTableFacts:
-    place = run.pipeline.sink.namespace, run.pipeline.sink_table(table)
+def _sink_table(
+    run: Run, table: str, place: tuple[str, str], mirrors: Callable[[], Callable[[str], Stamp | None]]
+) -> SinkTableFacts:
     facts, staging = run.clients.sink.facts(*place), run.clients.sink.staging
     if not facts.exists or facts.stamp is not None or staging is None:
         return facts

@@ -24,7 +24,7 @@ DRIVER = "org.postgresql.Driver"
 NO_ROWS = "FALSE"
 
 
-def jdbc_options(source: PostgresSource, at: Watermark, fetched_rows: int, snapshot: str = "") -> dict[str, str]:
+def jdbc_options(source: PostgresSource, at: Watermark | None, fetched_rows: int, snapshot: str = "") -> dict[str, str]:
     """Options of Spark's JDBC reader, password included: never for a log. `snapshot`: the exported one to read under.
 
     Fetching in parts needs a transaction, so Spark opens one, and the init statement makes it what it has to be.

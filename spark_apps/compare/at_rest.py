@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 from airflow_cdc.core.ports import Stage
@@ -72,20 +72,23 @@ class Sides:
 
     Attributes:
         watermark: every connection to the source proves that it reaches this one's server (INV 9).
-        reach: takes the source's position, and returns it once the connector has read past it.
-        sink: the table's newest version.
+        reach: takes the source's position, and returns it once the connector has read past it, and whoever writes the sink
+            has written all that came of it.
+        sink: opens a view of the table as it is now.
+        as_compared: the source's view as the sink's table can be compared with it.
     """
 
     reader: RowReader
     watermark: Watermark
     reach: Callable[[], Watermark]
-    sink: Callable[[Table], SinkView]
+    sink: Callable[[Table], AbstractContextManager[SinkView]]
+    as_compared: Callable[[Table, SourceView], SourceView] = lambda _table, view: view
 
     @contextmanager
     def view(self, table: Table) -> Iterator[SourceView]:
         """A new read view of a table."""
         with self.reader.view(table, at=self.watermark) as view:
-            yield view
+            yield self.as_compared(table, view)
 
 
 @dataclass(slots=True)
@@ -156,9 +159,9 @@ def compare_at_rest(sides: Sides, tables: Sequence[Table]) -> list[Outcome]:
 def _first_look(sides: Sides, table: Table, rows: int) -> Open:
     with sides.view(table) as view:
         position = sides.reach()
-        sink = sides.sink(table)
-        scanned = scan(sides.reader, sides.watermark, Subject(table, sink, None, {}, position, rows), view)
-        return _suspects(scanned)
+        with sides.sink(table) as sink:
+            scanned = scan(sides.reader, sides.watermark, Subject(table, sink, None, {}, position, rows), view)
+            return _suspects(scanned)
 
 
 def _suspects(scanned: Scanned) -> Open:
@@ -181,9 +184,14 @@ def _round(sides: Sides, states: Sequence[Open]) -> None:
     """Look at the source until after the sink was read, and judge the keys."""
     with _looking(sides, states) as looks:
         sides.reach()
-        rows = [sides.sink(state.table).images(state.table, state.keys) for state in states]
+        rows = [_sink_images(sides, state) for state in states]
     for state, sink, seen in zip(states, rows, looks, strict=True):
         state.decide(seen, sink)
+
+
+def _sink_images(sides: Sides, state: Open) -> Rows:
+    with sides.sink(state.table) as sink:
+        return sink.images(state.table, state.keys)
 
 
 @contextmanager

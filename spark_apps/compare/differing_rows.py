@@ -54,7 +54,7 @@ def _pairs(reader: RowReader, spark: SparkSession, outcome: Outcome, kinds: Mapp
     table, at = outcome.subject.table, now_iso()
     rows = reader.rows_of_keys(sibling(spark, SMALL_BATCH), table, list(kinds), at=outcome.subject.position)
     ours = _texts(rows, table, kinds)
-    theirs = _texts(outcome.subject.sink.frame(), table, kinds)
+    theirs = _texts(outcome.subject.sink.rows_of_keys(list(kinds)), table, kinds)
     return [_pair(kind, key, ours.get(key), theirs.get(key), at) for key, kind in kinds.items()]
 
 

@@ -44,8 +44,10 @@ def make_report(outcome: Outcome, suite: Judged) -> TableReport:
         different=outcome.tally.different,
         leaves=outcome.leaves,
         leaves_rechecked=outcome.leaves_rechecked,
-        columns_not_compared=tuple(NotCompared(*pair) for pair in not_compared(outcome.subject.table)),
-        compared_at=ComparedAt(outcome.subject.sink.version, str(outcome.subject.position)),
+        columns_not_compared=tuple(
+            NotCompared(*pair) for pair in (*not_compared(outcome.subject.table), *outcome.losses)
+        ),
+        compared_at=ComparedAt(outcome.subject.sink.version or None, str(outcome.subject.position)),
         verdict=verdict,
         samples=(*samples, *outcome.reasons, *suite.failures)
         if outcome.tally.wrong

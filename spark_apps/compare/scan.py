@@ -126,7 +126,10 @@ class Scanned:
 
 @dataclass(slots=True)
 class Outcome:
-    """The result of a comparison. `source_rows` and `sink_rows` count the whole table as of the compared ends."""
+    """The result of a comparison. `source_rows` and `sink_rows` count the whole table as of the compared ends.
+
+    `losses`: (column, why it can't be compared), of columns that the sink doesn't hold as the source does.
+    """
 
     subject: Subject
     tally: Tally = field(default_factory=Tally)
@@ -137,6 +140,7 @@ class Outcome:
     leaf_map: str = ""
     in_flight: int = 0
     caveats: tuple[str, ...] = ()
+    losses: tuple[tuple[str, str], ...] = ()
 
     @property
     def rows(self) -> RowCounts:

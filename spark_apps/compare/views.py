@@ -52,6 +52,10 @@ class SinkView:
         """All rows."""
         return self.spark.sql(f"SELECT * FROM {self.relation}")
 
+    def rows_of_keys(self, keys: Sequence[str]) -> DataFrame:  # noqa: ARG002 - reading all costs no more here
+        """The rows under these key texts, and perhaps others."""
+        return self.frame()
+
     def leaves(self, table: Table, scheme: LeafScheme, part: Part = WHOLE) -> dict[int, Leaf]:
         """The digest of every leaf, in one scan."""
         if part.whole and self.small and (digests := few.leaves(table, scheme, self.small)) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.errors import ConfigError
@@ -110,6 +110,13 @@ def row_reader(run: Run, each: int | None = None, capture: CaptureSettings | Non
         reader = reader.with_exact_views()
     gate = Gate(source.load, policy.throttle, HELD_BACK * policy.max_duration, run.where)
     return throttled(reader, gate, each or policy.throttle.connections or None)
+
+
+def copy_reader(run: Run) -> RowReader:
+    """The reader of tables that a sink connector fills. Raises ConfigError if there is none for their database."""
+    kind = SOURCES[run.pipeline.sink.read_as]
+    reader: RowReader = _load(kind.copies, f"reads copies in {kind.title}", run)(cast("Any", run.clients.sink).database)
+    return reader
 
 
 def _hides_before(capture: CaptureSettings) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
 from airflow_cdc.sinks.none.client import NoEndpoint
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
@@ -83,6 +85,15 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
     ("sinks", "opensearch"): (
         {"conn_id": "s", "namespace": "shop"},
         OpenSearchEndpoint("https://search:9200", "u", HUSH),
+    ),
+    ("sinks", "jdbc"): (
+        {"conn_id": "c", "database": "postgres", "connector": "copy"},
+        JdbcEndpoint(
+            ("postgres",),
+            asdict(PostgresEndpoint("db", 5432, "cdc", HUSH)),
+            "postgres db:5432/postgres",
+            "postgres://db",
+        ),
     ),
     ("sinks", "hudi"): ({"path": "/lake/hudi", "namespace": "shop"}, HudiEndpoint("/lake/hudi")),
     ("sinks", "none"): ({}, NoEndpoint()),

@@ -20,7 +20,7 @@ from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts, TaskState
+from airflow_cdc.core.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts
 from airflow_cdc.core.offset import Inside, OffsetCodec, OffsetEntry, OffsetStore
 from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.position import JsonObject
@@ -195,10 +195,7 @@ class DebeziumConnector(KafkaConnect, AnyDebezium):
 
     def state(self, name: str) -> ConnectorState:
         """The current state of the connector and its tasks; traces without secrets. Raises ConnectorError."""
-        status = self.status(name)
-        own = status["connector"]
-        tasks = tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"])
-        return ConnectorState(own["state"], tasks, own.get("trace", ""))
+        return self.reported(name)
 
 
 def _with_sent(facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:

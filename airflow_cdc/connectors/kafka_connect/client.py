@@ -12,6 +12,7 @@ from airflow_cdc.answers import explained
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError
+from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.secrets import mask_config, mask_text, secrets_of
 from airflow_cdc.core.text import root_cause
@@ -67,6 +68,13 @@ class KafkaConnect:
             if part.get("trace"):
                 part["trace"] = mask_text(part["trace"])
         return status
+
+    def reported(self, name: str) -> ConnectorState:
+        """The states of the connector and its tasks."""
+        status = self.status(name)
+        own = status["connector"]
+        tasks = tuple(TaskState(t["id"], t["state"], t.get("trace", "")) for t in status["tasks"])
+        return ConnectorState(own["state"], tasks, own.get("trace", ""))
 
     def config(self, name: str) -> dict[str, str]:
         """The config for display: secret values are ***. Not for writing back."""

@@ -8,6 +8,7 @@ port holds only what every system must offer. What only some can do is an attrib
 from airflow_cdc.core.ports.base import Client
 from airflow_cdc.core.ports.connector import Connector, OwnTopics
 from airflow_cdc.core.ports.control import ControlStore, StoredDocument
+from airflow_cdc.core.ports.feeder import Feeder, Groups
 from airflow_cdc.core.ports.sink import Letters, Sink, Stage, StagedCommit, Staging
 from airflow_cdc.core.ports.source import Hold, PreparedTransaction, Replication, Source
 from airflow_cdc.core.ports.transport import Producer, TopicRecord, Transport
@@ -16,6 +17,8 @@ __all__ = [
     "Client",
     "Connector",
     "ControlStore",
+    "Feeder",
+    "Groups",
     "Hold",
     "Letters",
     "OwnTopics",

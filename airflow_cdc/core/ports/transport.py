@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_cdc.core.ports.base import Client
+from airflow_cdc.core.ports.feeder import Groups
 
 if TYPE_CHECKING:
     from airflow_cdc.core.topics import NewestRecord, Outgoing, PartitionRanges, TopicState
@@ -22,6 +23,11 @@ class Transport(Client, Protocol):
     @property
     def producer(self) -> Producer | None:
         """What writes corrections into its topics; None where that is not possible in transactions."""
+        ...
+
+    @property
+    def groups(self) -> Groups | None:
+        """Its consumer groups; None if it has none."""
         ...
 
     def topic_states(self, names: Iterable[str]) -> Mapping[str, TopicState]:

@@ -16,4 +16,5 @@ KIND = SourceKind(
     form=Lazy("airflow_cdc.sources.mysql.kind:FORM"),
     jars=Lazy("airflow_cdc.sources.mysql.kind:JARS"),
     reader=Lazy("airflow_cdc.spark_apps.adapters.mariadb:MariaDbReader"),
+    copies=Lazy("airflow_cdc.spark_apps.adapters.mysql_copies:MySqlCopies"),
 )

@@ -16,4 +16,5 @@ KIND = SourceKind(
     form=Lazy(".kind:FORM", __name__),
     jars=Lazy(".kind:JARS", __name__),
     reader=Lazy("airflow_cdc.spark_apps.adapters.mysql:MySqlReader"),
+    copies=Lazy("airflow_cdc.spark_apps.adapters.mysql_copies:MySqlCopies"),
 )

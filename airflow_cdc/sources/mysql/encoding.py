@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SchemaError
+from airflow_cdc.core.types import Bytes, Decimal, Text
 from airflow_cdc.decisions.compare.canonical import LONG_DIGITS, hashed, outside_hash
-from airflow_cdc.decisions.compare.leaves import LANE, IntegerLeaves
+from airflow_cdc.decisions.compare.leaves import LANE, IntegerLeaves, KeyHash
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.row_sql import RowSql, both, where
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table, sql_literal
@@ -20,6 +21,7 @@ from airflow_cdc.sources.mysql.types import (
     BLOBS,
     INTEGERS,
     SPATIAL,
+    TEXTS,
     read_sql,
     time_micros,
     type_of,
@@ -79,11 +81,11 @@ def _bits(_column: Column, c: str) -> tuple[str, ...]:
 
 
 def _decimal(column: Column, c: str) -> tuple[str, ...]:
-    words = words_of(column)
-    precision, scale = words.digits
-    if precision <= LONG_DIGITS:
-        return (f"CAST({c} * {10**scale} AS SIGNED)",)
-    return (f"{c} + 0" if words.zerofill else c,)
+    # by the type, which a comparison with another database's column may have widened
+    kind = column.type
+    if isinstance(kind, Decimal) and kind.precision <= LONG_DIGITS:
+        return (f"CAST({c} * {10**kind.scale} AS SIGNED)",)
+    return (f"{c} + 0" if words_of(column).zerofill else c,)
 
 
 def _real(_column: Column, c: str) -> tuple[str, ...]:
@@ -112,6 +114,12 @@ def _timestamp(column: Column, c: str) -> tuple[str, ...]:
 
 
 def _text_pieces(column: Column, c: str) -> tuple[str, ...]:
+    if isinstance(column.type, Text) and column.type.long:
+        return (f"SHA2(CONVERT({c} USING utf8mb4), 256)",)
+    return _whole_text(column, c)
+
+
+def _whole_text(column: Column, c: str) -> tuple[str, ...]:
     # the bytes in these character sets are already UTF-8
     value = c if words_of(column).charset in {"utf8mb4", "utf8mb3", "utf8", "ascii"} else f"CONVERT({c} USING utf8mb4)"
     value = f"RTRIM({value})" if words_of(column).data_type == "char" else value
@@ -123,8 +131,10 @@ def _label(_column: Column, c: str) -> tuple[str, ...]:
     return f"LENGTH({value})", value
 
 
-def _long_text(_column: Column, c: str) -> tuple[str, ...]:
-    return (f"SHA2(CONVERT({c} USING utf8mb4), 256)",)
+def _bytes(column: Column, c: str) -> tuple[str, ...]:
+    # hashed first: hexadecimal text of twice the size could exceed max_allowed_packet, where CONCAT_WS gives NULL
+    long = isinstance(column.type, Bytes) and column.type.long
+    return (f"SHA2({c}, 256)" if long else f"HEX({c})",)
 
 
 def _spatial(_column: Column, c: str) -> tuple[str, ...]:
@@ -140,12 +150,9 @@ _TABLE: tuple[tuple[tuple[str, ...], _Pieces], ...] = (
     (("datetime",), _datetime),
     (("timestamp",), _timestamp),
     (("time",), lambda _column, c: (time_micros(c),)),
-    (("char", "varchar", "tinytext", "text"), _text_pieces),
+    (TEXTS, _text_pieces),
     (("enum", "set"), _label),
-    (("mediumtext", "longtext"), _long_text),
-    (("binary", "varbinary"), _one("HEX({c})")),
-    # hashed first: hexadecimal text of twice the size could exceed max_allowed_packet, where CONCAT_WS gives NULL
-    (BLOBS, _one("SHA2({c}, 256)")),
+    (("binary", "varbinary", *BLOBS), _bytes),
     (SPATIAL, _spatial),
 )
 
@@ -154,8 +161,8 @@ _PIECES: dict[str, _Pieces] = {name: pieces for names, pieces in _TABLE for name
 # A key must contain the value itself, so that the row can be found by it.
 _KEY_PIECES: dict[str, _Pieces] = {
     **_PIECES,
-    **dict.fromkeys(("mediumtext", "longtext"), _text_pieces),
-    **dict.fromkeys(BLOBS, _one("HEX({c})")),
+    **dict.fromkeys(TEXTS, _whole_text),
+    **dict.fromkeys(("binary", "varbinary", *BLOBS), _one("HEX({c})")),
 }
 
 
@@ -183,7 +190,10 @@ class MySqlRows(RowSql):
     def leaf(self, scheme: LeafScheme, table: Table) -> str:
         if isinstance(scheme, IntegerLeaves):
             return f"CAST({quote_ident(scheme.column)} DIV {scheme.width} AS SIGNED)"
-        return f"CAST(CRC32({key_text(table)}) % {scheme.n} AS SIGNED)"
+        text = key_text(table)
+        sha = f"CAST(CONV(SUBSTR(SHA2({text}, 256), 1, 8), 16, 10) AS UNSIGNED)"
+        number = f"CRC32({text})" if scheme.by is KeyHash.CRC32 else sha
+        return f"CAST({number} % {scheme.n} AS SIGNED)"
 
     def literal(self, column: Column, value: PartValue) -> str:
         del column  # literals carry their own type

@@ -237,12 +237,13 @@ class PostgresSource:
         """See `xa`."""
         return ()
 
-    def init_statements(self, watermark: Watermark, snapshot: str = "") -> tuple[str, ...]:
+    def init_statements(self, watermark: Watermark | None, snapshot: str = "") -> tuple[str, ...]:
         """A reading connection's first statements: one read-only transaction, checked to be on W's server (INV 9).
 
-        `snapshot`: the exported snapshot to use.
+        `snapshot`: the exported snapshot to use. `watermark` None: any server will do.
         """
-        return (*reading_statements(snapshot), *pin_statements(), same_server_sql(watermark.server))
+        same = () if watermark is None else (same_server_sql(watermark.server),)
+        return (*reading_statements(snapshot), *pin_statements(), *same)
 
     def check_same_server(self, watermark: Watermark) -> None:
         """Raise WrongServerError unless this is the cluster and the timeline on which W was taken (INV 9).

@@ -40,6 +40,11 @@ class DirectTransport:
         """None: there are no topics."""
         return None
 
+    @property
+    def groups(self) -> None:
+        """None: nothing is consumed."""
+        return
+
     def topic_states(self, names: Iterable[str]) -> dict[str, TopicState]:  # noqa: ARG002
         """None exists."""
         return {}

@@ -15,6 +15,7 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.topics import Compaction, NewestRecord, TopicState
 from airflow_cdc.read_json import read_json
+from airflow_cdc.transports.kafka.groups import KafkaGroups
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all, read_newest
 
@@ -46,6 +47,11 @@ class KafkaTransport:
     def producer(self) -> KafkaProducer:
         """Writes corrections into the topics."""
         return KafkaProducer(self.endpoint)
+
+    @property
+    def groups(self) -> KafkaGroups:
+        """The consumer groups."""
+        return KafkaGroups(self.endpoint)
 
     def reach(self) -> None:
         """Ask for the list of brokers. Raises TransportError if none answers."""

@@ -35,6 +35,11 @@ class RabbitMqTransport:
         """How messages name this server."""
         return self.endpoint.where
 
+    @property
+    def groups(self) -> None:
+        """None: the server keeps no group's place in a stream."""
+        return
+
     def limited(self, limits: CallLimits) -> Self:
         """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))

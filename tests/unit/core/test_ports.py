@@ -17,6 +17,7 @@ from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector, OwnTopics
 from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
 from airflow_cdc.connectors.flink.connector import FlinkConnector
+from airflow_cdc.connectors.kafka_connect.feeder import ConnectFeeder
 from airflow_cdc.connectors.no_topics import NoTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
@@ -27,6 +28,7 @@ from airflow_cdc.sinks.hudi.timeline import Commit as HudiCommit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.stage import Stage, StagedCommit
+from airflow_cdc.sinks.jdbc.client import JdbcSink
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
 from airflow_cdc.sinks.opensearch.record import Commit
@@ -40,6 +42,7 @@ from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.hold import SlotHolds
 from airflow_cdc.transports.direct.client import DirectTransport
 from airflow_cdc.transports.kafka.client import KafkaTransport
+from airflow_cdc.transports.kafka.groups import KafkaGroups
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import Record
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
@@ -74,6 +77,14 @@ def producer(client: KafkaProducer) -> ports.Producer:
     return client
 
 
+def feeder(client: ConnectFeeder) -> ports.Feeder:
+    return client
+
+
+def groups(kept: KafkaGroups) -> ports.Groups:
+    return kept
+
+
 def own_topics(topics: OwnTopics | NoTopics) -> ports.OwnTopics:
     return topics
 
@@ -82,7 +93,7 @@ def topic_record(record: Record | Message) -> ports.TopicRecord:
     return record
 
 
-def sink(client: Lake | SearchSink | HudiSink) -> ports.Sink:
+def sink(client: Lake | SearchSink | HudiSink | JdbcSink) -> ports.Sink:
     return client
 
 

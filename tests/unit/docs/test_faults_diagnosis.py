@@ -11,12 +11,14 @@ from tests.faults_diagnosis import cases_canal, cases_flink, cases_postgres
 from tests.faults_diagnosis.__main__ import ALL, existing
 from tests.faults_diagnosis.case import Case
 from tests.faults_diagnosis.cases_source import UNLOGGED_CASCADE
+from tests.integration.jdbc.faults import FAULTS
 from tests.unit.decisions.diagnosis.test_problems_of_kinds import combinations
 
 
 def test_every_problem_is_made_on_a_real_server() -> None:
     cases = (*ALL, *cases_flink.CASES, *cases_canal.CASES)
     made = {case.expected for case in cases if isinstance(case.expected, str)} | {UNLOGGED_CASCADE}
+    made |= {fault.code for fault in FAULTS}
     pipelines = [pipeline for pipeline in combinations() if pipeline.source.kind != "postgres"]
     assert len(pipelines) >= 2
     assert made == {problem.code for pipeline in pipelines for problem in problems_for(pipeline)}

@@ -1,0 +1,53 @@
+"""The settings in pipelines.yaml of tables that a JDBC sink connector fills."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.pipeline import SinkSpec
+from airflow_cdc.core.settings import CONNECTION, key, settings
+
+
+@settings
+class JdbcSettings(SinkSpec):
+    """A database that Debezium's JDBC sink connector fills from the topics. We read it and never write to it."""
+
+    namespace: str = key(
+        "Schema or database of the tables, where the sink connector names none.",
+        default="",
+    )
+    writer: Literal["connect_sink"] = key("The sink connector `connector`.", default="connect_sink", kw_only=True)
+    conn_id: str = key(
+        "Airflow connection of the database, of the type of such a source.",
+        form=CONNECTION,
+        kw_only=True,
+    )
+    database: Literal["postgres", "mysql", "mariadb"] = key("What the database is.", kw_only=True)
+    connector: str = key("Name of the sink connector on the same Kafka Connect.", kw_only=True)
+
+    @property
+    def where(self) -> str:
+        """How messages name the place of the tables: connection and sink connector."""
+        return f"{self.conn_id}.{self.namespace or self.connector}"
+
+    @property
+    def read_as(self) -> str:
+        """See SinkSpec."""
+        return self.database
+
+    @property
+    def feeder(self) -> str:
+        """See SinkSpec."""
+        return self.connector
+
+    def at(self, endpoint: Any) -> Any:
+        """The database as this pipeline names it. Raises ConfigError for a connection of another database."""
+        if self.database not in endpoint.databases:
+            raise ConfigError(
+                f"connection {self.conn_id!r} leads to {' or '.join(endpoint.databases)}, and sink.database is"
+                f" {self.database}",
+                where="key sink.database",
+                todo="Correct sink.database, or name another connection.",
+            )
+        return endpoint.of(self.database, self.namespace)
