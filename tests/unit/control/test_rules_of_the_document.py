@@ -5,6 +5,7 @@ tests/contract/control_store.py proves the same document over every store, with 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,16 @@ def test_a_recovery_that_is_taken_over_keeps_its_epoch_and_says_from_whom(contro
     assert recovery is not None
     assert (recovery.run_id, recovery.taken_over_from, recovery.epoch) == ("run:2", "run:1", epoch)
     assert control.ledger_get("run:2")["epoch"] == epoch
+
+
+def test_inv_01_what_a_recovery_was_opened_with_stays_whatever_a_step_makes_of_it(control: Control) -> None:
+    opened(control)
+    before = control.recovery(read_position)
+    assert before is not None
+    other = replace(before, run_id="run:9", epoch=9, opened_at="later", resuming="80 % there")
+    after = control.change_recovery("run:1", lambda _now: other, read_position)
+    assert (after.run_id, after.epoch, after.opened_at) == (before.run_id, before.epoch, before.opened_at)
+    assert after.resuming == "80 % there"
 
 
 def test_a_second_recovery_names_the_one_that_is_open(control: Control) -> None:
@@ -212,6 +223,7 @@ def test_runs_of_one_kind_push_out_none_of_another(control: Control) -> None:
     for kind in ("decision", "check", "repair"):
         control.ledger_set(f"{kind}:1", kind, {})
     opened(control)
+    control.close_recovery("run:1")
     for number in range(KEEP_RUNS + 5):
         control.ledger_set(f"apply:{number}", "step:apply_changes", {})
     runs = control.state()["ledger"]
