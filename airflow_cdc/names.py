@@ -6,6 +6,8 @@ import hashlib
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from airflow_cdc.core.errors import SourceError
+
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import Pipeline
 
@@ -74,3 +76,11 @@ def file_part(name: str) -> str:
 def _cut(text: str, name: str, limit: int) -> str:
     """A text that is too long keeps its beginning and gets a hash of the name, after a + that no other text has."""
     return text if len(text) <= limit else f"{text[: limit - 17]}+{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def split_name(name: str) -> tuple[str, str]:
+    """("schema", "table") of "schema.table"; the table's name may hold further dots. Raises SourceError."""
+    schema, _, table = name.partition(".")
+    if not schema or not table:
+        raise SourceError(f"{name!r} is not a table name", todo="Write schema.table.")
+    return schema, table

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.chunk import Chunk, Key
@@ -13,8 +14,10 @@ from airflow_cdc.spark_apps.driver.sql import quote_ident
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from airflow_cdc.core.position import Watermark
     from airflow_cdc.core.table import Column, Table
 
+V = TypeVar("V")
 # (column, the name of the frame's column with its text or value) → Spark SQL of the sink's value
 FromRead = Callable[["Column", str], str]
 
@@ -79,3 +82,12 @@ def _group(next_end: Callable[[Key | None], Key | None], low: Key | None, chunks
             break
         low = high
     return group
+
+
+@contextmanager
+def one_each(
+    view: Callable[..., AbstractContextManager[V]], tables: Sequence[Table], at: Watermark
+) -> Iterator[Sequence[V]]:
+    """A view of its own for each table, by a reader's `view` (ports.RowReader)."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(view(table, at=at)) for table in tables]

@@ -12,12 +12,12 @@ from airflow_cdc.sources.mariadb.events import covered
 from airflow_cdc.sources.mariadb.log import OPEN_VIEW, Place, as_watermark, open_view, position_at, settled_prepares
 from airflow_cdc.sources.mariadb.position import MariaDbPosition, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
+from airflow_cdc.spark_apps.adapters.jdbc import one_each
 from airflow_cdc.spark_apps.adapters.mariadb_exact import placed_rows
 from airflow_cdc.spark_apps.adapters.mysql import source_defaults
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
 from airflow_cdc.spark_apps.adapters.mysql_view import VIEW_SECONDS, MySqlView
-from airflow_cdc.spark_apps.adapters.views import one_each
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

@@ -17,7 +17,7 @@ from airflow_cdc.sources.postgres.position import PgPosition, read_position
 from airflow_cdc.sources.postgres.quoting import quote_table
 from airflow_cdc.sources.postgres.sql import boundary_sql, chunk_predicate, key_predicate
 from airflow_cdc.sources.postgres.visible import covered
-from airflow_cdc.spark_apps.adapters.jdbc import groups_ahead, query_frame, values_outside_hash
+from airflow_cdc.spark_apps.adapters.jdbc import groups_ahead, one_each, query_frame, values_outside_hash
 from airflow_cdc.spark_apps.adapters.postgres_jdbc import NO_ROWS, jdbc_options, rows_frame
 from airflow_cdc.spark_apps.adapters.postgres_values import from_read
 from airflow_cdc.spark_apps.adapters.postgres_view import (
@@ -27,7 +27,6 @@ from airflow_cdc.spark_apps.adapters.postgres_view import (
     position_of,
     read_only,
 )
-from airflow_cdc.spark_apps.adapters.views import one_each
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

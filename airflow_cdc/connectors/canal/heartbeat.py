@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_cdc.connectors.canal.capture import CanalCapture, is_on
+from airflow_cdc.connectors.plain_rules import PlainRules
+from airflow_cdc.core.capture import ConfigRules
 from airflow_cdc.core.text import number_in
 
 ENABLED: Final = "canal.instance.detecting.enable"
@@ -33,3 +35,7 @@ def interval_ms(config: Mapping[str, str]) -> int:
 def captured(config: Mapping[str, str]) -> CanalCapture:
     """The settings of a destination, with its heartbeats. Raises ConfigError for one that cannot be followed."""
     return replace(CanalCapture.from_config(config), heartbeat_ms=interval_ms(config))
+
+
+# What Canal's settings do to names, keys and values.
+RULES: Final[ConfigRules] = PlainRules("Canal", captured)

@@ -12,7 +12,7 @@ KIND = ConnectorKind(
     endpoint=Lazy("airflow_cdc.connectors.kafka_connect.http:ConnectEndpoint"),
     setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.kafka_connect:KafkaConnectHook"),
-    form=Lazy("airflow_cdc.connectors.kafka_connect.connection:FORM"),
+    form=Lazy(".kind:FORM", __name__),
     reads={
         "mysql": Reads(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
+from airflow_cdc.core.connection_form import HTTPS, field
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
@@ -53,3 +55,20 @@ SETUP = Setup(
     keys,
     connections,
 )
+
+
+FORM: Final[dict[str, Any]] = {
+    "connection-type": "kafka_connect",
+    "hook-class-name": "airflow_cdc.hooks.kafka_connect.KafkaConnectHook",
+    "hook-name": "Kafka Connect",
+    "ui-field-behaviour": {
+        "hidden-fields": [],
+        "relabeling": {"schema": "Scheme", "host": "Host or URL"},
+        "placeholders": {"host": "http://connect.example:8083", "schema": "http"},
+    },
+    "conn-fields": {
+        **HTTPS,
+        "token_url": field("OAuth: token URL", "Login and password are then the client's id and secret"),
+        "scope": field("OAuth: scope"),
+    },
+}

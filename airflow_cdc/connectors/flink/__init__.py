@@ -15,6 +15,6 @@ KIND = ConnectorKind(
     form=Lazy(".kind:FORM", __name__),
     reads={"mysql": Reads(codec=Lazy(".offset:FlinkCodec", __name__))},
     through=("direct",),
-    config_rules=Lazy(".config_rules:RULES", __name__),
+    config_rules=Lazy(".capture:RULES", __name__),
     voice=Lazy(".error_texts:VOICE", __name__),
 )

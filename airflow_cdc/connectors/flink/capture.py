@@ -9,6 +9,8 @@ from typing import ClassVar, Final
 
 from airflow_cdc.connectors.moving import heartbeat_check, keep_alive_check
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
+from airflow_cdc.connectors.plain_rules import PlainRules
+from airflow_cdc.core.capture import ConfigRules
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.table import Table
@@ -178,3 +180,7 @@ def _milliseconds(text: str) -> int:
     """A duration as Flink writes it: 30s, 500 ms, 1 min."""
     match = _DURATION.fullmatch(text.strip().lower())
     return int(match[1]) * _UNITS[match[2]] if match else _HEARTBEAT_MS
+
+
+# What the options of a job's sources do to names, keys and values. Its events are not decoded yet.
+RULES: Final[ConfigRules] = PlainRules("Flink CDC", FlinkCapture.from_config)

@@ -10,5 +10,5 @@ KIND = SinkKind(
     endpoint=Lazy(".client:NoEndpoint", __name__),
     client=Lazy(".client:NoSinkClient", __name__),
     hook=None,
-    setup=Lazy(".setup:SETUP", __name__),
+    setup=Lazy(".client:SETUP", __name__),
 )

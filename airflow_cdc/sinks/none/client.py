@@ -7,6 +7,7 @@ from typing import NoReturn, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.pipeline import no_sink
+from airflow_cdc.core.setup import Setup
 
 WHERE = "no sink"
 
@@ -35,3 +36,7 @@ class NoSinkClient:
         if name.startswith("__"):  # looked up by Python itself, for example by copy and pickle
             raise AttributeError(name)
         raise no_sink(f"`{name}`")
+
+
+# `airflow cdc init` has no question about it
+SETUP = Setup()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from airflow_cdc.core.connection_form import field
+from airflow_cdc.core.connection_form import HTTPS, field
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, host_and_port
@@ -72,11 +72,7 @@ FORM: Final[dict[str, Any]] = {
         "placeholders": {"host": "search.example", "port": "9200", "schema": "https", "extra": '{"replicas": 1}'},
     },
     "conn-fields": {
-        "verify": field("Check the TLS certificate", type=["boolean", "null"], default=True),
-        "ca_file": field("TLS: CA file", "Path; takes the place of the system's authorities"),
-        "cert_file": field("TLS: client certificate", "Path"),
-        "key_file": field("TLS: client key", "Path; if it is not in the certificate's file"),
-        "key_password": field("TLS: password of the client key", format="password"),
+        **HTTPS,
         "shards": field("Shards", "Primary shards of a new index (default 1)"),
         "replicas": field("Replicas", "Replicas of each shard once an index is published (default 1)"),
     },

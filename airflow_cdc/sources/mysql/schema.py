@@ -10,8 +10,8 @@ from pymysql import MySQLError
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
-from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.names import split_name
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.ddl_text import unescaped
 from airflow_cdc.sources.mysql.errors import explain
@@ -52,7 +52,7 @@ def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, T
     The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX; Debezium
     chooses the same one. Raises SourceError if the server refuses.
     """
-    wanted = [_split(name) for name in tables]
+    wanted = [split_name(name) for name in tables]
     if not wanted:
         return {}
     try:
@@ -69,7 +69,7 @@ def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dic
 
     Raises SourceError if the server refuses.
     """
-    wanted = [_split(name) for name in tables]
+    wanted = [split_name(name) for name in tables]
     defaults: dict[str, dict[str, str | None]] = {}
     if not wanted:
         return defaults
@@ -97,13 +97,6 @@ def parse_labels(column_type: str) -> tuple[str, ...]:
 def _where(conn: Connection[Any], wanted: Iterable[tuple[str, str]]) -> str:
     """The server, and the tables that were asked for."""
     return f"mysql {conn.host}:{conn.port}, tables {', '.join('.'.join(pair) for pair in wanted)}"
-
-
-def _split(name: str) -> tuple[str, str]:
-    schema, _, table = name.partition(".")
-    if not schema or not table:
-        raise SourceError(f"{name!r} is not a table name", todo="Write schema.table.")
-    return schema, table
 
 
 def _version(cursor: DictCursor) -> ServerVersion:

@@ -21,13 +21,13 @@ from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.throttle import SourceLoad
+from airflow_cdc.names import split_name
 from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.crash import leave_mark, read_counted_since, require_no_crash
 from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
 from airflow_cdc.sources.postgres.hold import SlotHolds
 from airflow_cdc.sources.postgres.load import read_load
-from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
 from airflow_cdc.sources.postgres.quoting import quote_ident
 from airflow_cdc.sources.postgres.schema import read_defaults, read_definitions

@@ -10,8 +10,8 @@ from typing import Any, Final
 from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.observation import SourceFacts
 from airflow_cdc.core.position import Availability, Available
+from airflow_cdc.names import split_name
 from airflow_cdc.sources.postgres.grants import missing, read_grants
-from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position, server_name
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.slot import Slot, SlotForecast, forecast, read_slots

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_cdc.sources.postgres.names import split_name
+from airflow_cdc.names import split_name
 from airflow_cdc.sources.postgres.session import Session
 
 # the server answers this, so that inherited roles, PUBLIC and predefined roles such as pg_read_all_data are included

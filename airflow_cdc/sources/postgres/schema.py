@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_cdc.core.table import Table
+from airflow_cdc.names import split_name
 from airflow_cdc.sources.postgres.columns import PgColumn, PgTable
-from airflow_cdc.sources.postgres.names import split_name
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.types import table_of
 

@@ -19,6 +19,6 @@ KIND = TransportKind(
         endpoint=Lazy(".registry:RegistryEndpoint", __name__),
         client=Lazy(".registry:SchemaRegistry", __name__),
         hook=Lazy("airflow_cdc.hooks.schema_registry:SchemaRegistryHook"),
-        form=Lazy(".registry_connection:FORM", __name__),
+        form=Lazy(".kind:REGISTRY_FORM", __name__),
     ),
 )

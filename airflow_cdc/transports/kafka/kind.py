@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from airflow_cdc.core.connection_form import field
+from airflow_cdc.core.connection_form import HTTPS, field
 from airflow_cdc.core.pipeline import TransportSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
@@ -51,6 +51,18 @@ SETUP = Setup(
     ),
 )
 
+
+REGISTRY_FORM: Final[dict[str, Any]] = {
+    "connection-type": "cdc_schema_registry",
+    "hook-class-name": "airflow_cdc.hooks.schema_registry.SchemaRegistryHook",
+    "hook-name": "CDC schema registry",
+    "ui-field-behaviour": {
+        "hidden-fields": [],
+        "relabeling": {"schema": "Scheme", "host": "Host or URL"},
+        "placeholders": {"host": "https://registry.example:8081 (Apicurio: …/apis/registry/v2)", "schema": "http"},
+    },
+    "conn-fields": HTTPS,
+}
 
 FORM: Final[dict[str, Any]] = {
     "connection-type": "cdc_kafka",

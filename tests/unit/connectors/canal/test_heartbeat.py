@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.connectors.canal.config_rules import RULES
-from airflow_cdc.connectors.canal.heartbeat import ENABLED, SQL, interval_ms
+from airflow_cdc.connectors.canal.heartbeat import ENABLED, RULES, SQL, interval_ms
 from tests.unit.connectors.canal.settings import FOLLOWED
 
 WRITES = {ENABLED: "true", SQL: "insert into retl.xdual values(1,now()) on duplicate key update x=now()"}
