@@ -13,15 +13,15 @@ import pymysql
 import pytest
 
 from airflow_cdc.core.errors import ConfigError, DeadlineError, MissingPrivilegeError, SourceError
-from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.errors import (
-    ServerRestartedError,
+from airflow_cdc.sources.errors import (
     SourceAccessError,
     SourceSettingError,
     SourceTlsError,
     SourceUnreachableError,
     WrongServerError,
 )
+from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
+from airflow_cdc.sources.mysql.errors import ServerRestartedError
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.sources.mysql.replica import start_of_file_after

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NoReturn, Self
+from typing import Final, Self
 
 from airflow_cdc.connectors.canal.capture import ADDRESS, GTID, STANDBY, CanalCapture, is_on, kept_elsewhere, start_of
 from airflow_cdc.connectors.canal.cursor import CursorCodec
@@ -20,8 +20,8 @@ from airflow_cdc.connectors.canal.stores.cursors import CLIENT, Cursors, CursorS
 from airflow_cdc.connectors.canal.stores.file import FileCursors
 from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors
 from airflow_cdc.connectors.commands import Commands
-from airflow_cdc.connectors.no_topics import NoTopics
-from airflow_cdc.core.endpoint import CallLimits, Login
+from airflow_cdc.connectors.without import NoTopics, TheirSettings
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError, ConnectorError
 from airflow_cdc.core.observation import ConnectorFacts, ConnectorState, TaskState
 from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
@@ -48,8 +48,10 @@ class CanalFacts(ConnectorFacts):
     begins: str = ""
 
 
-class CanalConnector:
+class CanalConnector(TheirSettings):
     """The destinations of one Canal server."""
+
+    unchanged = ("the settings of destination {name}", "Change instance.properties by hand and restart Canal.")
 
     def __init__(self, endpoint: CanalEndpoint, codec: CursorCodec) -> None:
         self.endpoint = endpoint
@@ -178,35 +180,6 @@ class CanalConnector:
     def offset_store(self, name: str, key: RawOffset) -> OffsetStore:  # noqa: ARG002
         """The cursors of the destination."""
         return CursorStore(self._cursors(name), lambda: self._check_stopped(name))
-
-    # ---- its settings are files of its operator's
-
-    def change_config(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Raises ConnectorError, unless nothing would be changed."""
-        if dict(before) != dict(after):
-            self._not_ours(name)
-
-    def rebuilding(self, name: str) -> Mapping[str, str]:  # noqa: ARG002
-        """None: it keeps no definitions that a start could read again."""
-        return {}
-
-    def is_away(self, name: str) -> bool:  # noqa: ARG002
-        """Never: see point_at."""
-        return False
-
-    def point_at(self, name: str, there: Login, home: Login) -> None:  # noqa: ARG002
-        """Raises ConnectorError."""
-        self._not_ours(name)
-
-    def point_back(self, name: str) -> None:
-        """Nothing to do: see point_at."""
-
-    def _not_ours(self, name: str) -> NoReturn:
-        raise ConnectorError(
-            f"the settings of destination {name} are not changed from here",
-            where=self.where,
-            todo="Change instance.properties by hand and restart Canal.",
-        )
 
     # ---- inside
 

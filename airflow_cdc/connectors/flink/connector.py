@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn, Self
+from typing import Any, Final, Self
 
 from airflow_cdc.answers import explained
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
@@ -16,8 +16,8 @@ from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.plan import BY_YAML, YAML_BY_HAND, Plan
 from airflow_cdc.connectors.flink.rest import FlinkRest
 from airflow_cdc.connectors.flink.start import Start, StartFile, StartStore
-from airflow_cdc.connectors.no_topics import NoTopics
-from airflow_cdc.core.endpoint import CallLimits, Login
+from airflow_cdc.connectors.without import NoTopics, TheirSettings
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.core.observation import ConnectorFacts, ConnectorState
 from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
@@ -57,8 +57,10 @@ class FlinkFacts(ConnectorFacts):
 
 
 @explained(ConnectorError, "Flink")
-class FlinkConnector:
+class FlinkConnector(TheirSettings):
     """The jobs of one Flink cluster, by their names."""
+
+    unchanged = ("the options of job {name}", "Stop the job, change its compiled plan by hand, and start it.")
 
     def __init__(self, endpoint: FlinkEndpoint, codec: FlinkCodec) -> None:
         self.endpoint = endpoint
@@ -228,35 +230,6 @@ class FlinkConnector:
         if self._file is not None:
             self._plan().source(self.endpoint.reads)  # raises unless it is there, and the only one
         return StartStore(self._file, lambda: self._stopped(name), stored, committed, self.endpoint.reads)
-
-    # ---- its options are its operator's
-
-    def change_config(self, name: str, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Raises ConnectorError, unless nothing would be changed."""
-        if dict(before) != dict(after):
-            self._not_ours(name)
-
-    def rebuilding(self, name: str) -> Mapping[str, str]:  # noqa: ARG002
-        """None: it keeps no definitions that a start could read again."""
-        return {}
-
-    def is_away(self, name: str) -> bool:  # noqa: ARG002
-        """Never: see point_at."""
-        return False
-
-    def point_at(self, name: str, there: Login, home: Login) -> None:  # noqa: ARG002
-        """Raises ConnectorError."""
-        self._not_ours(name)
-
-    def point_back(self, name: str) -> None:
-        """Nothing to do: see point_at."""
-
-    def _not_ours(self, name: str) -> NoReturn:
-        raise ConnectorError(
-            f"the options of job {name} are not changed from here",
-            where=self.where,
-            todo="Stop the job, change its compiled plan by hand, and start it.",
-        )
 
     # ---- inside
 

@@ -10,6 +10,7 @@ from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Position, Watermark
 from airflow_cdc.core.table import Table
+from airflow_cdc.sources.errors import SourceSettingError
 from airflow_cdc.sources.mariadb.facts import MariaDbFacts, begins, domain_facts, hole, is_compressed
 from airflow_cdc.sources.mariadb.identity import read_named_identity, require_same_run, same_run_sql
 from airflow_cdc.sources.mariadb.log import as_watermark, has_read, position_at, visible
@@ -17,7 +18,6 @@ from airflow_cdc.sources.mariadb.position import MariaDbPosition, mariadb_positi
 from airflow_cdc.sources.mariadb.tables import require_followed
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.client import BinlogSource
-from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.facts import place_in_binlog
 from airflow_cdc.sources.mysql.position import file_after
 from airflow_cdc.sources.mysql.replica import ANOTHER_STRATEGY

@@ -13,7 +13,8 @@ from typing import Final
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.sources.mysql.errors import ServerRestartedError, WrongServerError
+from airflow_cdc.sources.errors import WrongServerError
+from airflow_cdc.sources.mysql.errors import ServerRestartedError
 from airflow_cdc.sources.mysql.server_log import ServerIdentity, read_identity
 from airflow_cdc.sources.mysql.session import Session
 

@@ -11,10 +11,10 @@ from typing import Final, NamedTuple
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.errors import SourceSettingError
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
-from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.server_log import ServerIdentity, wait_for_xa
 from airflow_cdc.sources.mysql.session import Session
 

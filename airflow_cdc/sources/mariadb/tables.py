@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from airflow_cdc.sources.errors import SourceSettingError
 from airflow_cdc.sources.mysql.capabilities import Capability
-from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.session import Session
 
 # engines whose read views have an exact position in the log

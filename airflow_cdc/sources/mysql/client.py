@@ -26,12 +26,13 @@ from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.errors import SourceOutOfTimeError, SourceSettingError
 from airflow_cdc.sources.mysql.availability import BinlogWords
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.cascades import unlogged_cascades
 from airflow_cdc.sources.mysql.checks import checks
 from airflow_cdc.sources.mysql.engine import read_table_ids, time_limit
-from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceOutOfTimeError, SourceSettingError
+from airflow_cdc.sources.mysql.errors import ServerRestartedError
 from airflow_cdc.sources.mysql.facts import BinlogFacts, Common, MySqlFacts, place_in_binlog
 from airflow_cdc.sources.mysql.forecast import forecast
 from airflow_cdc.sources.mysql.grants import Grants, read_grants

@@ -9,42 +9,14 @@ from typing import Final
 import pymysql
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
-
-
-class SourceUnreachableError(SourceError):
-    """No connection to the server, or it broke."""
-
-    unread = True
-
-
-class SourceAccessError(SourceError):
-    """The server rejected the user or the password."""
-
-    unread = True
-
-
-class SourceTlsError(SourceError):
-    """TLS could not be established as demanded."""
-
-    unread = True
-
-
-class SourceSettingError(SourceError):
-    """A setting of the server makes the operation impossible."""
-
-
-class SourceLockTimeoutError(SourceError):
-    """A lock was not granted in time."""
-
-
-class SourceOutOfTimeError(SourceError):
-    """A statement was stopped before it finished, by its own time limit or by somebody."""
-
-    unread = True
-
-
-class WrongServerError(SourceError):
-    """The connection reaches another server than the one the watermark was taken on (INV 9)."""
+from airflow_cdc.sources.errors import (
+    SourceAccessError,
+    SourceLockTimeoutError,
+    SourceOutOfTimeError,
+    SourceSettingError,
+    SourceTlsError,
+    SourceUnreachableError,
+)
 
 
 class ServerRestartedError(SourceError):

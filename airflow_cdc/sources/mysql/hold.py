@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.hold import HoldLimits, HoldState, HoldStatus, WaitingStatement
+from airflow_cdc.sources.errors import SourceLockTimeoutError
 from airflow_cdc.sources.mysql.capabilities import Capability
-from airflow_cdc.sources.mysql.errors import SourceLockTimeoutError
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
 
 _GLOBAL_READ_LOCK: Final = "waiting for global read lock"

@@ -14,8 +14,8 @@ from airflow_cdc.core.errors import DeadlineError, MissingPrivilegeError, Source
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.errors import SourceSettingError, WrongServerError
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
-from airflow_cdc.sources.mysql.errors import SourceSettingError, WrongServerError
 from airflow_cdc.sources.mysql.facts import BinlogFile
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position

@@ -6,7 +6,7 @@ import ssl as tls
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_cdc.sources.mysql.errors import SourceTlsError
+from airflow_cdc.sources.errors import SourceTlsError
 from airflow_cdc.sources.tls import Mode, mode_of, settings_of
 
 

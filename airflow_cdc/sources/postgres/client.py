@@ -22,9 +22,10 @@ from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.names import split_name
+from airflow_cdc.sources.errors import SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.crash import leave_mark, read_counted_since, require_no_crash
-from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, WrongServerError
+from airflow_cdc.sources.postgres.errors import SlotError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
 from airflow_cdc.sources.postgres.hold import SlotHolds
 from airflow_cdc.sources.postgres.load import read_load

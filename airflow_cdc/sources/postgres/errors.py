@@ -8,28 +8,14 @@ from typing import Final
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.secrets import mask_text
-
-
-class SourceUnreachableError(SourceError):
-    """The connection to the server could not be opened, or broke."""
-
-    unread = True
-
-
-class SourceAccessError(SourceError):
-    """The server refused the user, the password or the database."""
-
-    unread = True
-
-
-class SourceTlsError(SourceError):
-    """TLS could not be established as required."""
-
-    unread = True
-
-
-class SourceSettingError(SourceError):
-    """A setting of the server makes the operation impossible."""
+from airflow_cdc.sources.errors import (
+    SourceAccessError,
+    SourceLockTimeoutError,
+    SourceOutOfTimeError,
+    SourceSettingError,
+    SourceTlsError,
+    SourceUnreachableError,
+)
 
 
 class SourceBusyError(SourceError):
@@ -38,22 +24,8 @@ class SourceBusyError(SourceError):
     unread = True
 
 
-class SourceLockTimeoutError(SourceError):
-    """A lock was not granted in time."""
-
-
-class SourceOutOfTimeError(SourceError):
-    """A statement was stopped before it finished, by its time limit or by another user."""
-
-    unread = True
-
-
 class SourceObjectMissingError(SourceError):
     """An object named in a statement does not exist: a table, a slot, a publication."""
-
-
-class WrongServerError(SourceError):
-    """The connection reaches another server or timeline than the one on which the watermark was taken (INV 9)."""
 
 
 class ServerCrashedError(SourceError):

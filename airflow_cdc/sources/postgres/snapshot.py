@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.core.errors import DeadlineError
 from airflow_cdc.core.poll import poll_until
-from airflow_cdc.sources.postgres.errors import SlotError, SourceOutOfTimeError, explain
+from airflow_cdc.sources.errors import SourceOutOfTimeError
+from airflow_cdc.sources.postgres.errors import SlotError, explain
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.quoting import text_literal
 from airflow_cdc.sources.postgres.session import SESSION_PINS, PostgresEndpoint, Session, connect, open_connection

@@ -36,12 +36,12 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.kind import IcebergSettings
+from airflow_cdc.sources.errors import SourceSettingError
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.kind import MariaDbSettings
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.errors import SourceSettingError
 from airflow_cdc.sources.mysql.facts import EventBoundary
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.probe import began, inspect_position

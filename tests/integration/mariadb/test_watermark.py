@@ -15,11 +15,12 @@ import pytest
 import stack
 from airflow_cdc.core.errors import SchemaError, SourceError
 from airflow_cdc.core.hold import HoldStatus
+from airflow_cdc.sources.errors import SourceSettingError, WrongServerError
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.log import open_view, position_at, settled_prepares
 from airflow_cdc.sources.mariadb.position import mariadb_position
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
-from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceSettingError, WrongServerError
+from airflow_cdc.sources.mysql.errors import ServerRestartedError
 from stack.mysql import MySqlServer
 from tests.integration.mariadb.support import columns_logged, here
 from tests.integration.mariadb.test_mariadb_source import code

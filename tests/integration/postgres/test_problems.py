@@ -17,8 +17,8 @@ import stack
 from airflow_cdc.connectors.debezium.offsets.postgres import value_at
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Availability
+from airflow_cdc.sources.errors import WrongServerError
 from airflow_cdc.sources.postgres.client import PostgresSource
-from airflow_cdc.sources.postgres.errors import WrongServerError
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 from airflow_cdc.sources.postgres.session import connect
 from airflow_cdc.sources.postgres.snapshot import create_slot

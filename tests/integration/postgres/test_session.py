@@ -10,14 +10,9 @@ import pytest
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
+from airflow_cdc.sources.errors import SourceAccessError, SourceOutOfTimeError, SourceTlsError, SourceUnreachableError
 from airflow_cdc.sources.postgres.client import PostgresSource
-from airflow_cdc.sources.postgres.errors import (
-    SourceAccessError,
-    SourceObjectMissingError,
-    SourceOutOfTimeError,
-    SourceTlsError,
-    SourceUnreachableError,
-)
+from airflow_cdc.sources.postgres.errors import SourceObjectMissingError
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, connect, open_session
 from stack.installation import User
 from stack.ports import free_port

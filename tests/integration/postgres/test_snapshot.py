@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.sources.postgres.errors import SlotError, SnapshotGoneError, SourceOutOfTimeError
+from airflow_cdc.sources.errors import SourceOutOfTimeError
+from airflow_cdc.sources.postgres.errors import SlotError, SnapshotGoneError
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session
 from airflow_cdc.sources.postgres.slot import read_slot

@@ -15,7 +15,7 @@ from airflow_cdc.cli import reading
 from airflow_cdc.connectors.kafka_connect.http import ConnectorMissingError
 from airflow_cdc.core.errors import SourceError, UnknownStateError
 from airflow_cdc.operators.base import find_pipeline, open_run
-from airflow_cdc.sources.mysql.errors import SourceUnreachableError
+from airflow_cdc.sources.errors import SourceUnreachableError
 from tests.unit.conftest import Answer
 
 SOON_S = 10.0

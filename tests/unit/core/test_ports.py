@@ -18,7 +18,7 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector, OwnTopi
 from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
 from airflow_cdc.connectors.flink.connector import FlinkConnector
 from airflow_cdc.connectors.kafka_connect.feeder import ConnectFeeder
-from airflow_cdc.connectors.no_topics import NoTopics
+from airflow_cdc.connectors.without import NoTopics
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
 from airflow_cdc.kinds import WINGS

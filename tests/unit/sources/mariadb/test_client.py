@@ -11,13 +11,13 @@ from unittest.mock import MagicMock
 import pytest
 
 from airflow_cdc.core.position import Availability
+from airflow_cdc.sources.errors import SourceSettingError
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mariadb.facts import MariaDbFacts
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.errors import SourceSettingError
 from tests.diagnosing import diagnose, make_plan
 from tests.unit.sources.mariadb.test_problems import MARIADB, OFFSET, observed
 

@@ -9,10 +9,11 @@ import pytest
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.errors import WrongServerError
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.identity import require_same_run, same_run_sql
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
-from airflow_cdc.sources.mysql.errors import ServerRestartedError, WrongServerError
+from airflow_cdc.sources.mysql.errors import ServerRestartedError
 from airflow_cdc.sources.mysql.server_log import ServerIdentity
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)

@@ -12,16 +12,11 @@ import pytest
 
 from airflow_cdc.core.errors import ConfigError, MissingPrivilegeError, SourceError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.errors import SourceAccessError, SourceSettingError, SourceTlsError, SourceUnreachableError
 from airflow_cdc.sources.mysql.capabilities import Capability, ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.sources.mysql.engine import engine_name
-from airflow_cdc.sources.mysql.errors import (
-    SourceAccessError,
-    SourceSettingError,
-    SourceTlsError,
-    SourceUnreachableError,
-    explain,
-)
+from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.grants import parse_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition

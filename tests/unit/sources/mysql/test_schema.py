@@ -10,8 +10,9 @@ from pymysql.connections import Connection
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.position import Watermark
+from airflow_cdc.sources.errors import SourceUnreachableError
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.errors import ServerRestartedError, SourceUnreachableError
+from airflow_cdc.sources.mysql.errors import ServerRestartedError
 from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.sources.mysql.schema import parse_labels, read_defaults, read_table_defs
 from airflow_cdc.sources.mysql.server_log import ServerIdentity
