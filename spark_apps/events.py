@@ -32,7 +32,6 @@ from pyspark.sql import functions as fn
 from airflow_cdc.events.decoder import FACTS, KEY, Plan, decoder
 from airflow_cdc.events.record import RawRecord, SchemaId, Side, Want
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
-from airflow_cdc.spark_apps.ports import Bounds
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Column
     from airflow_cdc.decisions.apply.plain import PlainChange
     from airflow_cdc.events.record import Record
+    from airflow_cdc.spark_apps.ports import Bounds
 
 RAW_SCHEMA: Final = "topic string, partition int, offset bigint, key binary, value binary"
 RAW_ARROW: Final = pa.schema(
