@@ -29,7 +29,7 @@ from stack.mysql import MySqlServer, MySqlSettings
 from stack.postgres import PostgresServer
 from stack.process import end, wait_until
 
-SECONDS: Final = 120.0
+SECONDS: Final = 240.0
 PLUGINS: Final = ("debezium", "debezium-jdbc")
 SCHEMAS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -217,7 +217,7 @@ def run_of(fed: Fed, folder: Path, tables: Sequence[str], *, database: str = "po
         "transport": {"kind": "kafka", "conn_id": "k"},
         "sink": {"kind": "jdbc", "conn_id": "t", "database": database, "connector": fed.sink},
         "control": {"kind": "sql", "conn_id": "s"},
-        "policy": {"hold": {"mode": "off"}, "standstill": "60s", **policy},
+        "policy": {"hold": {"mode": "off"}, "standstill": "300s", **policy},
     }
     pipeline = parse_registry(yaml.safe_dump({"pipelines": {fed.name: declared}}), "test")[fed.name]
     endpoints = Endpoints(

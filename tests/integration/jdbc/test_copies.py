@@ -79,7 +79,7 @@ def counts(table: Any) -> tuple[int, int, int]:
 def test_every_supported_type_is_equal_in_source_and_copy(copied: Fed, spark: SparkSession, tmp_path: Path) -> None:
     tables = compared(run_of(copied, tmp_path, ("wide", "words")), spark)
     wide, words = tables["wide"], tables["words"]
-    assert (wide.verdict, words.verdict) == (Verdict.MATCH, Verdict.MATCH), (wide, words)
+    assert (wide.verdict, words.verdict) == (Verdict.MATCH, Verdict.MATCH), (wide.samples, words.samples)
     assert (wide.source_rows, wide.sink_rows, words.sink_rows) == (5, 5, 3)
     assert wide.columns_not_compared == ()
 
@@ -126,6 +126,7 @@ COLUMNS = (
 )
 
 
+@pytest.mark.slow
 def test_no_column_may_differ_unseen(copied: Fed, spark: SparkSession, tmp_path: Path) -> None:
     """One row per column, which differs from its source in that column alone."""
     names = [name for name, _ in COLUMNS]
@@ -143,6 +144,7 @@ def test_no_column_may_differ_unseen(copied: Fed, spark: SparkSession, tmp_path:
     assert counts(wide) == (0, 0, len(COLUMNS)), wide.samples
 
 
+@pytest.mark.slow
 def test_rows_that_change_meanwhile_are_not_called_wrong(copied: Fed, spark: SparkSession, tmp_path: Path) -> None:
     from tests.integration.recovering import meanwhile
 
@@ -161,6 +163,7 @@ def test_rows_that_change_meanwhile_are_not_called_wrong(copied: Fed, spark: Spa
     assert (counts(words), words.verdict is Verdict.MISMATCH) == ((0, 0, 0), False), words
 
 
+@pytest.mark.slow
 def test_a_column_that_the_copy_cannot_hold_is_named_and_not_called_equal(
     fed: Fed, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -181,6 +184,7 @@ def test_a_column_that_the_copy_cannot_hold_is_named_and_not_called_equal(
     assert any("t.d is not compared" in text for text in warned), warned
 
 
+@pytest.mark.slow
 def test_a_night_compares_and_repairs_nothing(copied: Fed, spark: SparkSession, tmp_path: Path) -> None:
     register_functions(spark)
     copied.target("INSERT INTO words (lang, n) VALUES ('zz', 9)")
@@ -212,6 +216,7 @@ def test_a_healthy_pipeline_is_healthy_and_examined(copied: Fed, tmp_path: Path)
     assert checks["consumer group"].found.startswith(f"connect-{copied.sink} has offsets of 2")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_each_fault_of_the_sink_connector_is_named(copied: Fed, tmp_path: Path, fault: Fault) -> None:
     run = run_of(copied, tmp_path, ("wide", "words"), **fault.policy)
@@ -220,6 +225,7 @@ def test_each_fault_of_the_sink_connector_is_named(copied: Fed, tmp_path: Path, 
     assert fault.says in " ".join([*evidence, *evidence.values()]), evidence
 
 
+@pytest.mark.slow
 def test_doctor_says_before_a_recovery_what_cannot_be_put_right(copied: Fed, tmp_path: Path) -> None:
     copied.feed({"delete.enabled": "false", "insert.mode": "insert"})
     checks = {check.name: check for check in doctor_pipeline(run_of(copied, tmp_path, ("wide", "words")))}
