@@ -1,0 +1,105 @@
+"""Waiting until a sink connector has written everything: by its group's offsets, which prove it only up to a topic's end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import pytest
+
+from airflow_cdc.core.errors import ConnectorError, DeadlineError, UnknownStateError
+from airflow_cdc.core.observation import ConnectorState, TaskState
+from airflow_cdc.core.topics import TopicState
+from airflow_cdc.flows.feeder import wait_filled
+from airflow_cdc.flows.run import Run
+from airflow_cdc.parts import Parts
+from tests.unit.builders import PIPELINE
+
+TOPIC = "shop.shop.orders"
+RUNNING = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
+
+
+@dataclass
+class Topics:
+    """A topic of one partition, its records by offset, and what a group has committed at each look."""
+
+    end: int
+    records_at: frozenset[int]
+    looks: list[dict[str, dict[int, int]]]
+    first: int = 0
+
+    @property
+    def groups(self) -> Topics:
+        return self
+
+    def committed(self, group: str) -> dict[str, dict[int, int]]:
+        assert group == "connect-copy"
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+    def topic_states(self, names: Any) -> dict[str, TopicState]:
+        return {name: TopicState(name, "id", {0: (self.first, self.end)}) for name in names}
+
+    def records(self, topic: str, ranges: dict[int, tuple[int, int]]) -> list[int]:
+        assert topic == TOPIC
+        return [offset for begin, end in ranges.values() for offset in range(begin, end) if offset in self.records_at]
+
+
+@dataclass
+class Feeder:
+    """A sink connector in one state."""
+
+    current: ConnectorState = RUNNING
+    name: str = "copy"
+    asked: list[str] = field(default_factory=list)
+
+    def state(self) -> ConnectorState:
+        return self.current
+
+    def settings(self) -> dict[str, str]:
+        return {}
+
+    def group(self, _settings: Any) -> str:
+        return "connect-copy"
+
+
+def waited(topics: Topics, feeder: Feeder | None = None, end: int | None = None) -> None:
+    nobody = cast("Any", None)
+    clients = Parts(nobody, nobody, cast("Any", topics), nobody, nobody, feeder=cast("Any", feeder or Feeder()))
+    run = Run(replace(PIPELINE), clients, "run-1", "/tmp")  # noqa: S108 - nothing is written
+    wait_filled(run, {TOPIC: {0: topics.end if end is None else end}}, standstill=0.6)
+
+
+def at(*offsets: int) -> list[dict[str, dict[int, int]]]:
+    return [{TOPIC: {0: offset}} for offset in offsets]
+
+
+def test_it_waits_until_the_group_has_consumed_everything() -> None:
+    topics = Topics(5, frozenset(range(5)), at(3, 5))
+    waited(topics)
+    assert topics.looks == at(5)
+
+
+def test_the_mark_at_a_transactions_end_is_never_consumed_and_is_no_record() -> None:
+    waited(Topics(5, frozenset(range(4)), at(4)))
+
+
+def test_a_record_behind_the_group_is_waited_for_in_vain() -> None:
+    with pytest.raises(DeadlineError, match=f"{TOPIC}/0: 1 left"):
+        waited(Topics(5, frozenset(range(5)), at(4)))
+
+
+def test_a_group_without_offsets_has_written_nothing_yet() -> None:
+    with pytest.raises(DeadlineError, match="5 left"):
+        waited(Topics(5, frozenset(range(5)), [{}]))
+    waited(Topics(0, frozenset(), [{}]))
+
+
+def test_a_group_beyond_the_topics_end_proves_nothing() -> None:
+    with pytest.raises(UnknownStateError, match="beyond its end 5"):
+        waited(Topics(5, frozenset(range(5)), at(1_000)))
+
+
+def test_a_failed_sink_connector_ends_the_wait_with_its_reason() -> None:
+    failed = ConnectorState("RUNNING", (TaskState(0, "FAILED", "java.time.DateTimeException: Invalid value"),))
+    with pytest.raises(ConnectorError, match="Invalid value"):
+        waited(Topics(5, frozenset(range(5)), at(4)), Feeder(failed))
