@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from airflow_cdc.spark_apps.ports import Bounds
 
 RAW_SCHEMA: Final = "topic string, partition int, offset bigint, key binary, value binary"
+HEADERS: Final = "headers"
+# the column of a record's headers, in their order, where they are read
+RAW_HEADERS: Final = f"{HEADERS} array<struct<key: string, value: binary>>"
 RAW_ARROW: Final = pa.schema(
     {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "key": pa.binary(), "value": pa.binary()}
 )
@@ -72,7 +75,6 @@ _CDC: Final = (
     " 'transaction', `transaction`, 'ts_ms', ts_ms, 'snapshot', snapshot, 'defaulted', defaulted, 'other_table', other_table,"
     " 'bad', bad, 'unknown', unknown) AS cdc"
 )
-HEADERS: Final = "headers"
 # Decoding makes many objects that hold no circles: a task's process looks for circles after so many, not after 700
 _OBJECTS: Final = 100_000
 _RECORD: Final = ("partition", "offset", "key", "value")
@@ -118,6 +120,14 @@ def decode(raw: DataFrame, topic: str, plan: Plan, sides: Sequence[str], texts: 
     flat = records.mapInArrow(decoded, schema)
     columns_of = (f"CAST(`{part}` AS struct<{_named(columns)}>) AS `{part}`" for part, columns in parts)
     return flat.selectExpr(_CDC.format(topic=literal(topic)), *columns_of)
+
+
+def headers_text(raw: DataFrame) -> Expression:
+    """The headers of records as core.dead_letter.headers_text writes them; NULL where none were read."""
+    if HEADERS not in raw.columns:
+        return fn.lit(None).cast("string").alias(HEADERS)
+    pairs = f"transform({HEADERS}, h -> array(h.key, base64(coalesce(h.value, X''))))"
+    return fn.expr(f"if(size({HEADERS}) > 0, to_json({pairs}), NULL)").alias(HEADERS)
 
 
 def records_of(batch: pa.RecordBatch) -> list[RawRecord]:

@@ -452,7 +452,7 @@ class DeadLetters(Protocol):
     """The records of one pipeline that could not be applied."""
 
     def record(self, bad: DataFrame) -> None:
-        """Store bad records: (topic, topic_id, partition, offset, key, value as bytes, table, reason).
+        """Store bad records: (topic, topic_id, partition, offset, key, value as bytes, headers as text, table, reason).
 
         A record that is already stored counts one more attempt, so a repeated batch adds no rows.
         """

@@ -44,7 +44,8 @@ def as_json(letter: DeadLetter) -> dict[str, Any]:
     """Plain JSON: bytes as text where they are UTF-8, else base64 behind "base64:"."""
     plain = {one.name: getattr(letter, one.name) for one in fields(letter)}
     times = {name: value.isoformat() for name, value in plain.items() if isinstance(value, datetime)}
-    return plain | {"key": _shown(letter.key), "value": _shown(letter.value)} | times
+    headers = [[name, _shown(data)] for name, data in letter.headers]
+    return plain | {"key": _shown(letter.key), "value": _shown(letter.value), "headers": headers} | times
 
 
 def _shown(data: bytes | None) -> str | None:

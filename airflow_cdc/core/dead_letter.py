@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,7 +22,10 @@ Place = tuple[str, str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One record that was not applied. `key` and `value` are the record's bytes; None if it had none."""
+    """One record that was not applied. `key` and `value` are the record's bytes; None if it had none.
+
+    `headers`: the record's, where its connector writes into them what its key is read with; else ().
+    """
 
     topic: str
     topic_id: str
@@ -32,11 +38,23 @@ class DeadLetter:
     attempts: int
     first_seen: datetime
     resolved_at: datetime | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def place(self) -> tuple[str, str, int, int]:
         """Where the record is: topic, the topic's id, partition, offset."""
         return self.topic, self.topic_id, self.partition, self.offset
+
+
+def headers_text(headers: Sequence[tuple[str, bytes]]) -> str | None:
+    """Headers as a sink stores them, [[name, base64], …] in JSON; None for none."""
+    pairs = [[name, base64.b64encode(data).decode("ascii")] for name, data in headers]
+    return json.dumps(pairs, ensure_ascii=False, separators=(",", ":")) if pairs else None
+
+
+def headers_in(text: str | None) -> tuple[tuple[str, bytes], ...]:
+    """The headers in such a text. Raises ValueError, or TypeError, for another."""
+    return () if text is None else tuple((str(name), base64.b64decode(data)) for name, data in json.loads(text))
 
 
 def is_before(place: Place, since: Fence) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.dead_letter import DeadLetter
+from airflow_cdc.core.dead_letter import DeadLetter, headers_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,4 +43,7 @@ class HudiLetters:
 
 def _letter(row: dict[str, object], now: datetime) -> DeadLetter:
     key, value = (None if row[name] is None else bytes(row[name]) for name in ("key", "value"))  # type: ignore[call-overload]
-    return DeadLetter(**{**row, "key": key, "value": value, "attempts": 1, "first_seen": now})  # type: ignore[arg-type]
+    headers = headers_in(row["headers"])  # type: ignore[arg-type]
+    return DeadLetter(
+        **{**row, "key": key, "value": value, "headers": headers, "attempts": 1, "first_seen": now}  # type: ignore[arg-type]
+    )

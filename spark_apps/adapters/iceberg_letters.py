@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS, NAMESPACE, table_name, unresolved
+from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS, HEADERS, NAMESPACE, table_name, unresolved
 from airflow_cdc.spark_apps.driver.sql import view_of
 
 if TYPE_CHECKING:
@@ -55,11 +55,12 @@ def _spark_name(lake: Lake, pipeline: str) -> str:
 
 
 def record(lake: Lake, pipeline: str, bad: DataFrame) -> None:
-    """Keep bad records: (topic, topic_id, partition, offset, key, value as bytes, table, reason).
+    """Keep bad records: (topic, topic_id, partition, offset, key, value as bytes, headers as text, table, reason).
 
     For a record already stored one more attempt is counted, so that a repeated batch adds no rows.
     """
-    lake.ensure_table(NAMESPACE, table_name(pipeline), COLUMNS, format_version=2)
+    if not lake.ensure_table(NAMESPACE, table_name(pipeline), COLUMNS, format_version=2):
+        _add_headers(bad.sparkSession, lake, pipeline)
     rows = bad.select(
         "topic",
         "topic_id",
@@ -72,6 +73,7 @@ def record(lake: Lake, pipeline: str, bad: DataFrame) -> None:
         fn.lit(1).alias("attempts"),
         fn.lit(datetime.now(UTC)).alias("first_seen"),
         fn.lit(None).cast("timestamp").alias("resolved_at"),
+        HEADERS,
     )
     same = " AND ".join(f"t.`{name}` <=> s.`{name}`" for name in _IDENTITY)
     names = ", ".join(f"`{name}`" for name, _ in COLUMNS)
@@ -83,6 +85,13 @@ def record(lake: Lake, pipeline: str, bad: DataFrame) -> None:
             "WHEN MATCHED THEN UPDATE SET t.attempts = t.attempts + 1, t.reason = s.reason "
             f"WHEN NOT MATCHED THEN INSERT ({names}) VALUES ({values})",
         )
+
+
+def _add_headers(spark: SparkSession, lake: Lake, pipeline: str) -> None:
+    """Give a table of an earlier version the column that it lacks."""
+    with _TURN:
+        if HEADERS not in lake.table(NAMESPACE, table_name(pipeline)).schema().column_names:
+            spark.sql(f"ALTER TABLE {_spark_name(lake, pipeline)} ADD COLUMN {HEADERS} string")
 
 
 def resolve(spark: SparkSession, lake: Lake, pipeline: str, some: Sequence[DeadLetter]) -> None:

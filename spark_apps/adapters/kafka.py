@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.spark_apps.events import RAW_SCHEMA
+from airflow_cdc.spark_apps.events import RAW_HEADERS, RAW_SCHEMA
 from airflow_cdc.transports.kafka.wire import AWS_MSK_IAM, SCOPE, by_token, read_few
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # More records than this in a batch are read by several tasks per partition.
 SPLIT_AT = 10_000
 SPLITS = 4
-# the column of a record's headers, in their order
-RAW_HEADERS = "headers array<struct<key: string, value: binary>>"
 
 _JAAS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

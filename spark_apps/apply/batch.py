@@ -41,7 +41,7 @@ from airflow_cdc.spark_apps.apply.context import (
 from airflow_cdc.spark_apps.apply.few import apply_few
 from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
-from airflow_cdc.spark_apps.events import SIDES, meta, offsets_in
+from airflow_cdc.spark_apps.events import SIDES, headers_text, meta, offsets_in
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
 if TYPE_CHECKING:
@@ -330,6 +330,7 @@ def _keep_bad(ctx: ApplyContext, start: Start, decoded: DataFrame, counted: coun
         "offset",
         "key",
         "value",
+        headers_text(raw),
         fn.lit(start.table.full_name).alias("table"),
         "reason",
     )

@@ -18,7 +18,7 @@ from airflow_cdc.core.dead_letter import DeadLetter
 from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
 from airflow_cdc.spark_apps.driver.sql import quote_ident
-from airflow_cdc.spark_apps.events import RAW_SCHEMA, meta
+from airflow_cdc.spark_apps.events import RAW_HEADERS, RAW_SCHEMA, meta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,9 +73,12 @@ def rows_as_changes(table: Table, keys: DataFrame, rows: DataFrame) -> DataFrame
 
 
 def as_records(spark: SparkSession, some: Sequence[DeadLetter], topic: str) -> DataFrame:
-    """Dead letters as tombstones of their keys (RAW_SCHEMA); the offset is the index in `some`.
+    """Dead letters as tombstones of their keys (RAW_SCHEMA, RAW_HEADERS); the offset is the index in `some`.
 
     Decoding them gives the keys only, nothing of the old rows.
     """
-    rows = [(topic, 0, at, None if one.key is None else bytearray(one.key), None) for at, one in enumerate(some)]
-    return spark.createDataFrame(rows, RAW_SCHEMA)
+    rows = []
+    for at, one in enumerate(some):
+        headers = [(name, bytearray(data)) for name, data in one.headers]
+        rows.append((topic, 0, at, None if one.key is None else bytearray(one.key), None, headers))
+    return spark.createDataFrame(rows, f"{RAW_SCHEMA}, {RAW_HEADERS}")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, is_before
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, headers_text, is_before
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 from airflow_cdc.core.topics import Fence
 from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
@@ -77,7 +77,13 @@ class Letters:
         times = {name: _moment(plain[name]) for name in ("first_seen", "resolved_at")}
         write_json(
             self._file(pipeline, letter),
-            {**plain, **times, "key": _text(letter.key), "value": _text(letter.value)},
+            {
+                **plain,
+                **times,
+                "key": _text(letter.key),
+                "value": _text(letter.value),
+                "headers": headers_text(letter.headers),
+            },
         )
 
 
@@ -85,7 +91,8 @@ def _read(path: Path) -> DeadLetter | None:
     try:
         value = json.loads(path.read_text())
         times = {name: value[name] and datetime.fromisoformat(value[name]) for name in ("first_seen", "resolved_at")}
-        return DeadLetter(**{**value, **times, "key": _bytes(value["key"]), "value": _bytes(value["value"])})
+        data = {name: _bytes(value[name]) for name in ("key", "value")}
+        return DeadLetter(**{**value, **times, **data, "headers": headers_in(value.get("headers"))})
     except FileNotFoundError:
         return None
     except (OSError, *MALFORMED) as error:

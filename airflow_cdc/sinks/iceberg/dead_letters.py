@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, is_before
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, is_before
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.topics import Fence
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 NAMESPACE = "cdc_control"
 RESOLVE_SECONDS = 60.0
 
+HEADERS = "headers"  # a table of before has no such column
 COLUMNS = (
     ("topic", "string"),
     ("topic_id", "string"),
@@ -29,6 +30,7 @@ COLUMNS = (
     ("attempts", "int"),
     ("first_seen", "timestamp"),
     ("resolved_at", "timestamp"),
+    (HEADERS, "string"),
 )
 
 
@@ -55,9 +57,13 @@ def letters(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLe
     if not lake.exists(NAMESPACE, table_name(pipeline)):
         return ()
     rows = lake.read_arrow(NAMESPACE, table_name(pipeline)).to_pylist()
-    dead = [DeadLetter(**{**row, "key": _bytes(row["key"]), "value": _bytes(row["value"])}) for row in rows]
-    mine = (letter for letter in dead if table in {None, letter.table})
+    mine = (letter for letter in map(_letter, rows) if table in {None, letter.table})
     return tuple(sorted(mine, key=lambda one: (one.first_seen, one.topic, one.partition, one.offset)))
+
+
+def _letter(row: Mapping[str, Any]) -> DeadLetter:
+    key, value, headers = _bytes(row["key"]), _bytes(row["value"]), headers_in(row.get(HEADERS))
+    return DeadLetter(**{**row, "key": key, "value": value, HEADERS: headers})
 
 
 def _bytes(text: str | None) -> bytes | None:

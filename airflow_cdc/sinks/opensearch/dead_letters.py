@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from opensearchpy.helpers import bulk, scan
 
-from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, is_before
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, headers_text, is_before
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.core.topics import Fence
 from airflow_cdc.sinks.opensearch.names import LETTERS
@@ -103,14 +103,15 @@ def _bulk(session: Session, actions: Iterable[Mapping[str, Any]]) -> None:
 
 def _document(pipeline: str, letter: DeadLetter) -> dict[str, Any]:
     plain = {name: getattr(letter, name) for name in letter.__slots__ if name != "resolved_at"}
-    key, value = _text(letter.key), _text(letter.value)
-    return plain | {"pipeline": pipeline, "key": key, "value": value, "first_seen": letter.first_seen.isoformat()}
+    stored = {"key": _text(letter.key), "value": _text(letter.value), "headers": headers_text(letter.headers)}
+    return plain | {"pipeline": pipeline, "first_seen": letter.first_seen.isoformat(), **stored}
 
 
 def _letter(source: Mapping[str, Any]) -> DeadLetter:
     plain: dict[str, Any] = {name: source.get(name) for name in DeadLetter.__slots__}
     seen = datetime.fromisoformat(source["first_seen"])
-    return DeadLetter(**plain | {"key": _bytes(source["key"]), "value": _bytes(source["value"]), "first_seen": seen})
+    data = {name: _bytes(source[name]) for name in ("key", "value")}
+    return DeadLetter(**plain | {**data, "headers": headers_in(plain["headers"]), "first_seen": seen})
 
 
 def _text(data: bytes | None) -> str | None:
