@@ -63,6 +63,11 @@ class RecordSettings(Protocol):
         ...
 
     @property
+    def needs_avro(self) -> bool:
+        """Whether some of them are Avro, which is read by a package."""
+        ...
+
+    @property
     def registry(self) -> RegistryAddress | None:
         """That registry, by its own settings; None where they name none that can be used."""
         ...

@@ -8,8 +8,8 @@ values, which JSON writes in base64 and Avro as bytes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
 from typing import Any, Final, Protocol
 
@@ -35,6 +35,14 @@ class Wire(StrEnum):
     STRUCT = "struct"  # a tuple of the fields' values, in the order of the Shape
     ARRAY = "array"  # a list
     MAP = "map"  # a dict
+
+
+class Missing(StrEnum):
+    """What it means that a field is not in a record, in a format that does not write zeros and empty texts (Protobuf)."""
+
+    NULL = "null"  # no value, where only a name or a number that is never zero is looked for
+    ZERO = "zero"  # the type's zero: the field is never NULL
+    UNKNOWN = "unknown"  # one of both; which of them, only the schema can say
 
 
 class Wrong(Enum):
@@ -94,6 +102,7 @@ class Shape:
         of: the type of an ARRAY's elements, or a MAP's values.
         scale: of a DECIMAL.
         whole: whether a field that is not in `parts` is an error: Unreadable, with `unknown`. Otherwise it is skipped.
+        missing: what it means that this field of a struct is not there, where a format does not show it.
     """
 
     wire: Wire
@@ -101,6 +110,7 @@ class Shape:
     of: Shape | None = None
     scale: int = 0
     whole: bool = False
+    missing: Missing = Missing.NULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +160,7 @@ class Values(Protocol):
 
 def row_shape(table: Table, values: Values) -> Shape:
     """The shape of an image of a row: every mirrored column, and no other field."""
-    return Shape(Wire.STRUCT, tuple((one.name, values.value(one).shape) for one in table.mirrored), whole=True)
+    return Shape(Wire.STRUCT, tuple(_fields(table.mirrored, values)), whole=True)
 
 
 def written_row(table: Table, values: Values) -> Shape:
@@ -165,4 +175,10 @@ def written_key(table: Table, values: Values) -> Shape:
 
 def key_shape(table: Table, values: Values) -> Shape:
     """The shape of a record's key. A router may put a field of its own beside the columns."""
-    return Shape(Wire.STRUCT, tuple((one.name, values.value(one).shape) for one in table.key_columns))
+    return Shape(Wire.STRUCT, tuple(_fields(table.key_columns, values, in_key=True)))
+
+
+def _fields(columns: Iterable[Column], values: Values, *, in_key: bool = False) -> Iterator[tuple[str, Shape]]:
+    for column in columns:
+        missing = Missing.UNKNOWN if column.nullable and not in_key else Missing.ZERO
+        yield column.name, replace(values.value(column).shape, missing=missing)

@@ -43,8 +43,9 @@ def registry_of(run: Run, capture: CaptureSettings) -> Registry | None:
     """
     if not isinstance(capture, RecordSettings) or not capture.needs_registry:
         return None
-    with needs("avro", where=run.where):
-        import_module("fastavro")
+    if capture.needs_avro:
+        with needs("avro", where=run.where):
+            import_module("fastavro")
     if run.clients.registry is not None:
         return run.clients.registry
     kind, own = TRANSPORTS[run.pipeline.transport.kind].registry, capture.registry

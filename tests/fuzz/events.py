@@ -22,7 +22,7 @@ from airflow_cdc.events.wire.decimals import is_shortest, scaled
 from airflow_cdc.events.wire.ids import Framing
 from airflow_cdc.events.wire.json import Json
 from airflow_cdc.events.wire.json_schema import JsonSchema
-from tests.contract.test_wires import AVRO, change_shape, schemas, wiring
+from tests.contract.test_wires import AVRO, PROTOBUF, any_wiring, change_shape, schemas, wiring
 from tests.fuzz.mutate import blobs, json_bytes, json_texts, texts
 from tests.fuzz.parser import Parser
 from tests.unit.tables import column, table
@@ -62,6 +62,9 @@ def _of_wires() -> Iterator[Parser]:
         shape, avro = change_shape(_block(name), name), wiring(name, "value")
         headers = next(one.headers for one in recording(name).records["every"] if one.value)
         yield _event(name, avro.reader(shape, schemas(name)), blobs(*_samples(name)), headers)
+    for name in PROTOBUF:
+        reader = any_wiring(name, "value").reader(change_shape(_block(name), name), schemas(name))
+        yield _event(name, reader, blobs(*_samples(name)))
     for name in names("-json"):
         shape, wire = change_shape(_block(name), name), Json(wrapped=True)
         values = json_bytes(*[json.loads(one) for one in _samples(name)][:8])
@@ -86,6 +89,14 @@ def _avro_schema(text: str) -> object:
     return wire.reader(change_shape(_block(name), name), texts_by_id)(one.value or b"", one.headers)
 
 
+def _protobuf_schema(text: str) -> object:
+    """A schema of the registry, read with a message of another."""
+    name = PROTOBUF[0]
+    one = next(one for one in recording(name).records["t"] if one.value)
+    texts_by_id = dict.fromkeys(schemas(name), text)
+    return any_wiring(name, "value").reader(change_shape(_block(name), name), texts_by_id)(one.value or b"", ())
+
+
 def _scaled(data: bytes) -> Decimal:
     return scaled(data, 2) if is_shortest(data) else Decimal()
 
@@ -98,6 +109,7 @@ PARSERS = (
         json_texts(*(json.loads(one) for one in schemas(AVRO[0]).values())),
         (Unreadable,),
     ),
+    Parser("schema of Protobuf", _protobuf_schema, texts(*schemas(PROTOBUF[0]).values()), (Unreadable,)),
     Parser(
         "JSON text of a column", json_canonical, json_texts({"b": 1.5, "a": [1e2, None, "é"]}, [10**20, -0.0, 1e-300])
     ),

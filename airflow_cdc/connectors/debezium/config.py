@@ -40,6 +40,7 @@ from airflow_cdc.connectors.debezium.rows import (
     COLUMN_RULES,
     check_columns,
     check_names,
+    check_nulls,
     follows_names,
     read_values,
     renaming,
@@ -251,6 +252,11 @@ class ConnectorSettings:
         return any(one.needs_registry for one in self.converters)
 
     @property
+    def needs_avro(self) -> bool:
+        """See events.registry.RecordSettings."""
+        return any(one.format is Format.AVRO for one in self.converters)
+
+    @property
     def registry(self) -> RegistryAddress | None:
         """See events.registry.RecordSettings."""
         named = (one for one in self.converters if one.needs_registry and one.registry)
@@ -258,7 +264,7 @@ class ConnectorSettings:
 
     @property
     def names_for_avro(self) -> bool:
-        """Whether fields have the names that Avro makes of the columns'."""
+        """Whether fields have the names that Avro allows."""
         return follows_names(self.renamed_by, self.converters)
 
     @property
@@ -446,7 +452,9 @@ class ConnectorSettings:
         form = self.flattened_form(table.full_name)
         if form is not None:
             check_flattened(form, carried)
-        check_names(self.renamed_by, self.converters, carried, () if form is None else form.added)
+        added = () if form is None else form.added
+        check_names(self.renamed_by, self.converters, carried, added)
+        check_nulls(self.converters, self.values, carried, added)
 
     def carried(self, table: Table) -> Table:
         """The table without the columns that the connector leaves out of its events."""

@@ -46,6 +46,10 @@ class _Known(NamedTuple):
 
 # settings of converters that name a class which decides where the id of a schema is
 _OWN_IDS: Final = ("apicurio.registry.headers.handler", "key.schema.id.serializer", "value.schema.id.serializer")
+# settings with either of which Confluent's Protobuf tells a NULL from a zero
+NULLS_SHOWN: Final = ("optional.for.nullables", "wrapper.for.nullables")
+# settings by which Confluent's serializers write another schema's id, and their values by which they don't
+_OTHER_SCHEMA: Final = {"use.latest.version": "false", "use.schema.id": "-1", "use.schema.guid": ""}
 _ENVELOPE_NULL: Final = ("replace.null.with.default", "false")
 _REGISTRY_NULL: Final = ("ignore.default.for.nullables", "true")
 _KNOWN: Final[Mapping[str, _Known]] = {
@@ -71,6 +75,8 @@ class Converter:
         replaces_null: whether a NULL may arrive as the column's default.
         keeps_null: the connector's setting by which it does not; {} if there is none.
         wrapped: of JSON: whether a schema, or an id, is around the value; None: its worker's converter decides.
+        shows_null: of Protobuf: whether a NULL is told from a zero, or an empty text.
+        other_schema: the setting by which the id in a record may be another schema's than the one that wrote it; "" for none.
         own_ids: the setting by which a class of somebody's own decides where the id is; "" if there is none.
     """
 
@@ -85,16 +91,18 @@ class Converter:
     keeps_null: Mapping[str, str] = field(default_factory=dict)
     wrapped: bool | None = None
     own_ids: str = ""
+    shows_null: bool = True
+    other_schema: str = ""
 
     @property
     def needs_ids(self) -> bool:
         """Whether a record can only be read with the id of its schema, or from behind it."""
-        return self.format is Format.AVRO or (self.format is Format.JSON_SCHEMA and self.name != APICURIO_JSON)
+        return self.needs_registry or (self.format is Format.JSON_SCHEMA and self.name != APICURIO_JSON)
 
     @property
     def needs_registry(self) -> bool:
         """Whether a record can only be read with its schema, which is in a registry."""
-        return self.format is Format.AVRO
+        return self.format in {Format.AVRO, Format.PROTOBUF}
 
 
 def read_converter(config: Mapping[str, str], side: str) -> Converter:
@@ -118,6 +126,8 @@ def read_converter(config: Mapping[str, str], side: str) -> Converter:
         {own + option: value} if option else {},
         _wrapped(name, options),
         next((own + option for option in _OWN_IDS if options.get(option)), ""),
+        known.format is not Format.PROTOBUF or any(is_true(options.get(one, "")) for one in NULLS_SHOWN),
+        next((own + option for option, off in _OTHER_SCHEMA.items() if options.get(option, off).lower() != off), ""),
     )
 
 

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from airflow_cdc.connectors.debezium.converters import JSON, Converter, Format, read_converter, registry_setting
+from airflow_cdc.connectors.debezium.converters import (
+    JSON,
+    NULLS_SHOWN,
+    Converter,
+    Format,
+    read_converter,
+    registry_setting,
+)
 from airflow_cdc.connectors.debezium.events.mysql import MySqlValues
 from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.forms import SIDES
@@ -21,7 +28,7 @@ from airflow_cdc.connectors.debezium.names import Named, is_true, split_list, un
 from airflow_cdc.connectors.debezium.routing import full_match, is_listed, refusal
 from airflow_cdc.core.errors import CdcError, SchemaError
 from airflow_cdc.core.table import Table
-from airflow_cdc.events.value import Values
+from airflow_cdc.events.value import Values, Wire
 from airflow_cdc.events.wire.avro import legal_name
 
 # kind of source → how its values are written in events
@@ -70,9 +77,9 @@ _REFUSED = (
 )
 
 _UNREAD: Final[Mapping[Format, str]] = {
-    Format.PROTOBUF: "Protobuf cannot be decoded",
-    Format.OTHER: "only JSON, Avro and JSON Schema can be decoded",
+    Format.OTHER: "only JSON, Avro, JSON Schema and Protobuf can be decoded",
 }
+_TIMES: Final = "time.precision.mode"
 _AVRO_NAMES: Final = "field.name.adjustment.mode=avro"
 _RENAMES: Final = re.compile(
     r"field\.name\.adjustment\.mode=(?!none$).+|(key|value)\.converter\.scrub\.invalid\.names=true"
@@ -106,10 +113,24 @@ def _converter_faults(one: Converter, settings: Mapping[str, str]) -> Iterator[C
     """Why what a converter writes cannot be read, by its settings."""
     setting = f"{one.side}.converter"
     if why := _UNREAD.get(one.format):
-        yield refusal(setting, one.name, why, f"Set {setting}={JSON}, or a converter that writes Avro or JSON Schema")
+        yield refusal(
+            setting, one.name, why, f"Set {setting}={JSON}, or a converter that writes Avro, JSON Schema or Protobuf"
+        )
     elif one.needs_ids and one.framing is None:
         why = "where a record has the id of its schema is left to another class"
         yield refusal(one.own_ids or setting, settings.get(one.own_ids, one.name), why)
+    if one.format is Format.PROTOBUF:
+        yield from _protobuf_faults(one, settings)
+
+
+def _protobuf_faults(one: Converter, settings: Mapping[str, str]) -> Iterator[CdcError]:
+    """A message has numbers for names, so it must be read by the very schema that wrote it. Connect's dates lose years."""
+    if one.other_schema:
+        why = "a message of Protobuf can be read by no other schema than its own"
+        yield refusal(one.other_schema, settings[one.other_schema], why, f"Remove {one.other_schema}")
+    if (mode := settings.get(_TIMES, "").strip()) == "connect":
+        why = "Protobuf writes such dates in the calendar of their time, and without their era"
+        yield refusal(_TIMES, mode, why, f"Set {_TIMES}=adaptive_time_microseconds, or isostring")
 
 
 def renaming(settings: Named) -> tuple[str, ...]:
@@ -127,7 +148,7 @@ def check_names(
 ) -> None:
     """Refuse a table of which a column's name is changed in a way that cannot be followed. Raises SchemaError.
 
-    `renamed_by`: as `renaming` gives it. `added`: further fields of its rows. An Avro message is read by the changed names;
+    `renamed_by`: as `renaming` gives it. `added`: further fields of its rows. Avro and Protobuf are read by the changed names;
     two columns must not get the same.
     """
     if not renamed_by:
@@ -149,7 +170,29 @@ def check_names(
 
 def follows_names(renamed_by: Sequence[str], converters: Sequence[Converter]) -> bool:
     """Whether fields are to be read by the names that Avro allows."""
-    return renamed_by == (_AVRO_NAMES,) and all(one.format is Format.AVRO for one in converters)
+    return renamed_by == (_AVRO_NAMES,) and all(one.needs_registry for one in converters)
+
+
+def check_nulls(converters: Sequence[Converter], values: Values, table: Table, added: Sequence[str] = ()) -> None:
+    """Refuse a table of which a NULL would look like a zero, an empty text or an empty list. Raises SchemaError.
+
+    Protobuf shows a NULL of a number, a text or bytes only by a setting, and one of a list never. `added`: as in check_names.
+    """
+    if all(one.format is not Format.PROTOBUF for one in converters if one.side == "value"):
+        return
+    shown = all(one.shows_null for one in converters if one.side == "value")
+    wires = {column.name: values.value(column).shape.wire for column in table.mirrored if column.nullable}
+    lists = [name for name, wire in wires.items() if wire is Wire.ARRAY]
+    plain = [name for name, wire in wires.items() if wire not in {Wire.DECIMAL, Wire.STRUCT}]
+    if names := lists or ([] if shown else [*plain, *added]):
+        setting = f"value.converter.{NULLS_SHOWN[0]}=true"
+        raise SchemaError(
+            f"in Protobuf a NULL looks like {'an empty list' if lists else 'a zero or an empty text'}: {', '.join(names)}",
+            where=f"table {table.full_name}",
+            todo="Exclude the columns on the connector, or remove the table from the pipeline."
+            if lists
+            else f"Set {setting} on the connector, then recover the table.",
+        )
 
 
 def read_values(source: str, cfg: Mapping[str, str]) -> tuple[Values | None, CdcError | None]:

@@ -11,14 +11,13 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from io import BytesIO
 from typing import Any, Final, TypeAlias
 
 from airflow_cdc.events.record import Headers, Ids, SchemaId, Unreadable
 from airflow_cdc.events.value import WRONG, Shape, Wire
 from airflow_cdc.events.wire import Read, Schemas
-from airflow_cdc.events.wire.decimals import WIDE, is_shortest, scaled
+from airflow_cdc.events.wire.decimals import fitted, is_shortest, scaled
 from airflow_cdc.events.wire.drafts import Draft
 from airflow_cdc.events.wire.ids import Framing
 
@@ -200,18 +199,12 @@ class _Reading:
 
 
 def _decimal(written: int, wanted: int) -> _Take:
-    """Unscaled bytes → a decimal of the column's scale; WRONG if it has more digits.
-
-    A column that was widened has events of both scales in one batch.
-    """
+    """Unscaled bytes → a decimal of the column's scale; WRONG if it has more digits."""
 
     def decimal(value: bytes) -> Any:
         if not is_shortest(value):
             return WRONG
         number = scaled(value, written)
-        if written == wanted:
-            return number
-        fitted = number.quantize(Decimal(1).scaleb(-wanted), context=WIDE)
-        return fitted if fitted == number else WRONG
+        return number if written == wanted else fitted(number, wanted)
 
     return decimal

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from decimal import Context, Decimal
-from typing import Final
+from typing import Any, Final
+
+from airflow_cdc.events.value import WRONG
 
 # as many digits as PostgreSQL has: numeric(3,-2) is sent with the scale 2046
 WIDE: Final = Context(prec=200_000)
@@ -47,3 +49,12 @@ def of_double(number: float, scale: int) -> Decimal:
     if float(fitted) != number:
         raise ValueError(number)
     return fitted.copy_abs() if fitted.is_zero() else fitted
+
+
+def fitted(number: Decimal, scale: int) -> Any:
+    """The number with a column's scale; WRONG if it has more digits than that.
+
+    A column that was widened has events of both scales in one batch.
+    """
+    rounded = number.quantize(Decimal(1).scaleb(-scale), context=WIDE)
+    return rounded if rounded == number else WRONG

@@ -31,6 +31,8 @@ _UNKNOWN_SCHEMA: Final = frozenset({404, 40403})
 _CHECK: Final = "Check the registry's address in its connection, and that it answers there."
 _LOGIN: Final = "Check login and password of the registry's connection, and that this user may read schemas."
 _ELSE: Final = "Something else answers there, such as a proxy or a login page: check the URL."
+# how Apicurio's own interface answers with a schema that is no JSON, which is Protobuf's
+_AS_TEXT: Final = frozenset({"application/x-protobuf", "application/binary"})
 _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
@@ -180,6 +182,8 @@ def _schema_in(answer: httpx.Response, where: str) -> str | None:
     data = _json(answer)
     if answer.is_success and data is not None:
         return _text_of(data, where)
+    if answer.is_success and _kind(answer) in _AS_TEXT:
+        return answer.text
     if answer.status_code == 404 and isinstance(data, dict) and data.get("error_code") in _UNKNOWN_SCHEMA:
         return None
     raise _refusal(answer, where)
@@ -211,6 +215,11 @@ def _json(answer: httpx.Response) -> Any:
         return None
 
 
+def _kind(answer: httpx.Response) -> str:
+    kind: str = answer.headers.get("content-type", "no content type").split(";")[0]
+    return kind
+
+
 def _unanswered(error: httpx.HTTPError, where: str) -> TransportError:
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         return TransportError(
@@ -226,9 +235,8 @@ def _refusal(answer: httpx.Response, where: str) -> TransportError:
         return TransportError(f"the schema registry refused the login (HTTP {status})", where=where, todo=_LOGIN)
     if status in _BUSY:
         return RegistryBusyError(f"the schema registry answered HTTP {status}", where=where, todo=_CHECK)
-    kind = answer.headers.get("content-type", "no content type").split(";")[0]
     return TransportError(
-        f"the answer is no schema registry's: HTTP {status}, {kind}",
+        f"the answer is no schema registry's: HTTP {status}, {_kind(answer)}",
         where=where,
         todo=_ELSE,
     )

@@ -11,6 +11,7 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.events.wire.avro import Avro
 from airflow_cdc.events.wire.json import Json
 from airflow_cdc.events.wire.json_schema import JsonSchema
+from airflow_cdc.events.wire.protobuf import Protobuf
 
 if TYPE_CHECKING:
     from airflow_cdc.connectors.debezium.config import ConnectorSettings
@@ -37,6 +38,8 @@ def wiring_of(converter: Converter, *, renamed: bool = False) -> Wiring:
         return Avro(converter.framing, renamed)
     if converter.framing is not None and converter.format is Format.JSON_SCHEMA:
         return JsonSchema(converter.framing)
+    if converter.framing is not None and converter.format is Format.PROTOBUF:
+        return Protobuf(converter.framing, renamed)
     raise ConfigError(
         f"{converter.side}.converter is {converter.name}, whose records are not read",
         where="the connector's configuration",

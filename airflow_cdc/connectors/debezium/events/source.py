@@ -10,10 +10,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from airflow_cdc.events.record import LogPlace
-from airflow_cdc.events.value import WRONG, Shape, Wire
+from airflow_cdc.events.value import WRONG, Missing, Shape, Wire
 from airflow_cdc.sources.postgres.visible import ORIGIN as WAL
 
 _INT, _STRING = Shape(Wire.INT), Shape(Wire.STRING)
+_COUNT: Final = Shape(Wire.INT, missing=Missing.ZERO)  # of a number that every event has
 _LONG: Final = 2**63
 _INTEGER: Final = 2**31
 # domain-server-number, as sources/mariadb/events.py names origins
@@ -119,14 +120,14 @@ def _committed_before(sequence: Any) -> int | None:
     return _long(first) if type(first) is str else None
 
 
-_BINLOG: Final = (("gtid", _STRING), ("server_id", _INT), ("file", _STRING), ("pos", _INT), ("row", _INT))
+_BINLOG: Final = (("gtid", _STRING), ("server_id", _COUNT), ("file", _STRING), ("pos", _COUNT), ("row", _COUNT))
 _NOT_IN_BINLOG: Final = {"server_id": 0, "gtid": None, "row": 0, "thread": None, "query": None, "sequence": None}
 BLOCKS: Final[Mapping[str, SourceBlock]] = {
     "mysql": SourceBlock("db", _BINLOG, _mysql, elsewhere=_NOT_IN_BINLOG),
     "mariadb": SourceBlock("db", _BINLOG, _mariadb, elsewhere=_NOT_IN_BINLOG),
     "postgres": SourceBlock(
         "schema",
-        (("txId", _INT), ("lsn", _INT), ("sequence", _STRING), ("transaction.total_order", _INT)),
+        (("txId", _INT), ("lsn", _INT), ("sequence", _STRING), ("transaction.total_order", _COUNT)),
         _wal,
         whole_before=False,
     ),

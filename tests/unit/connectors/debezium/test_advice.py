@@ -36,7 +36,15 @@ def transform(kind: str, **options: str) -> dict[str, str]:
 
 # what is refused → the settings that make it so
 SETTINGS: dict[str, dict[str, str]] = {
-    "protobuf": {f"{side}.converter": "io.confluent.connect.protobuf.ProtobufConverter" for side in ("key", "value")},
+    "cloud events": {f"{side}.converter": "io.debezium.converters.CloudEventsConverter" for side in ("key", "value")},
+    "protobuf with another schema": {
+        "value.converter": "io.confluent.connect.protobuf.ProtobufConverter",
+        "value.converter.use.latest.version": "true",
+    },
+    "protobuf with dates of Connect": {
+        "value.converter": "io.confluent.connect.protobuf.ProtobufConverter",
+        "time.precision.mode": "connect",
+    },
     "ids by a class": {
         "value.converter": "io.confluent.connect.avro.AvroConverter",
         "value.converter.value.schema.id.serializer": "com.example.HeaderSerializer",

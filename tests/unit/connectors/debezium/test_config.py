@@ -178,13 +178,21 @@ def test_routes_follow_each_other_and_their_predicates() -> None:
     assert made.topic_of("shop.customers") == "y.x.shop.customers"
 
 
+PROTOBUF = "io.confluent.connect.protobuf.ProtobufConverter"
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         ({"connector.class": "io.debezium.connector.oracle.OracleConnector"}, "connector.class"),
         ({"topic.prefix": ""}, "topic.prefix"),
         ({"topic.naming.strategy": "com.example.Mine"}, "topic.naming.strategy"),
-        ({"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"}, "value.converter.*Protobuf"),
+        ({"value.converter": "io.debezium.converters.CloudEventsConverter"}, "value.converter.*Protobuf"),
+        (
+            {"value.converter": PROTOBUF, "value.converter.use.latest.version": "true"},
+            "use.latest.version.*no other schema",
+        ),
+        ({"value.converter": PROTOBUF, "time.precision.mode": "connect"}, "time.precision.mode.*calendar"),
         ({"key.converter": "org.apache.kafka.connect.storage.StringConverter"}, "key.converter"),
         ({"value.converter.decimal.format": "NUMERIC"}, "decimal.format"),
         (
@@ -407,10 +415,10 @@ def test_values_may_be_missing() -> None:
 
 OUTBOX = transform("io.debezium.transforms.outbox.EventRouter")
 UNWRAP = transform("io.debezium.transforms.ExtractNewRecordState", delete__tombstone__handling__mode="drop")
-PROTOBUF = {"key.converter": "io.confluent.connect.protobuf.ProtobufConverter"}
+EVENTS = {"key.converter": "io.debezium.converters.CloudEventsConverter"}
 
 
-@pytest.mark.parametrize("config", [OUTBOX, UNWRAP, PROTOBUF, {"decimal.handling.mode": "no such mode"}])
+@pytest.mark.parametrize("config", [OUTBOX, UNWRAP, EVENTS, {"decimal.handling.mode": "no such mode"}])
 def test_inv_40_how_events_are_written_says_nothing_of_names_and_position(config: dict[str, str]) -> None:
     history = {"schema.history.internal.kafka.topic": "h", "heartbeat.interval.ms": "1000", "snapshot.mode": "always"}
     settings = with_config({**config, **history})
@@ -425,14 +433,32 @@ def test_inv_40_how_events_are_written_says_nothing_of_names_and_position(config
 
 
 def test_inv_40_every_refusal_of_rows_is_named_at_once() -> None:
-    error = with_config({**UNWRAP, **PROTOBUF, "converters": "mine", "mine.type": "x"}).rows_refused
+    error = with_config({**UNWRAP, **EVENTS, "converters": "mine", "mine.type": "x"}).rows_refused
     assert error is not None
     for name in ("delete.tombstone.handling.mode", "key.converter", "converters"):
         assert name in str(error)
 
 
+def test_inv_21_in_protobuf_a_null_must_be_shown_or_the_table_is_refused() -> None:
+    """A list's NULL is shown by no setting; a decimal is a message, which tells by itself whether it is there."""
+    named = {"value.converter": PROTOBUF, "key.converter": PROTOBUF}
+    shown = with_config({**named, "value.converter.optional.for.nullables": "true"})
+    plain = with_config(named)
+    text, number = col("v", 2, "varchar", "varchar(10)"), col("n", 2, "decimal", "decimal(5,2)", precision=5, scale=2)
+    key = col("id", 1, "int", "int", nullable=False)
+    for other, refused in ((text, True), (number, False), (replace(text, nullable=False), False)):
+        table = Table("shop", "orders", (key, other), ("id",))
+        shown.check_table(table)
+        if refused:
+            with pytest.raises(SchemaError, match=r"a NULL looks like a zero or an empty text: v") as error:
+                plain.check_table(table)
+            assert "value.converter.optional.for.nullables=true" in error.value.todo
+        else:
+            plain.check_table(table)
+
+
 def test_inv_40_a_topic_is_named_unless_a_transform_chooses_it() -> None:
-    assert with_config({**UNWRAP, **PROTOBUF}).topic_of("shop.orders") == "shop1.shop.orders"
+    assert with_config({**UNWRAP, **EVENTS}).topic_of("shop.orders") == "shop1.shop.orders"
     for config in (
         OUTBOX,
         transform("com.example.Mystery"),

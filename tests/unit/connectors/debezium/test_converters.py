@@ -81,7 +81,10 @@ def test_the_registrys_login_is_read_and_not_shown() -> None:
 TABLE = Table("wires", "t", (col("id", 1, "int", "int", nullable=False), col("more", 2, "int", "int")), ("id",))
 
 
-@pytest.mark.parametrize("name", [*names("mysql-json"), *names("mysql-avro"), *names("mysql-flat")])
+IN_JSON = [name for name in names("mysql-flat") if "protobuf" not in name]
+
+
+@pytest.mark.parametrize("name", [*names("mysql-json"), *names("mysql-avro"), *IN_JSON])
 def test_whether_a_null_arrives_as_its_default_is_known_from_the_settings(name: str) -> None:
     """The recorded table has a NULL in a column with a default. Settings of before 2.5 may or may not be in force."""
     settings = dict(recording(name).settings)
@@ -99,6 +102,21 @@ def test_whether_a_null_arrives_as_its_default_is_known_from_the_settings(name: 
     if fault is not None:
         fixed = settings | dict(fault.settings)
         assert not replaces_nulls(fixed)
+
+
+def test_protobuf_of_confluent_tells_by_its_settings_whether_it_shows_a_null_and_whose_schema_it_names() -> None:
+    own = {"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"}
+    plain = read_converter(own, "value")
+    assert (plain.format, plain.framing) == (Format.PROTOBUF, Framing(Ids.CONFLUENT, "value"))
+    assert (plain.needs_registry, plain.shows_null, plain.other_schema, plain.replaces_null) == (True, False, "", True)
+    for name in ("optional.for.nullables", "wrapper.for.nullables"):
+        assert read_converter(own | {f"value.converter.{name}": "true"}, "value").shows_null
+    latest = own | {
+        "value.converter.use.latest.version": "true",
+        "value.converter.ignore.default.for.nullables": "true",
+    }
+    assert read_converter(latest, "value").other_schema == "value.converter.use.latest.version"
+    assert not read_converter(latest, "value").replaces_null
 
 
 def test_where_no_setting_keeps_a_null_the_way_out_says_so() -> None:

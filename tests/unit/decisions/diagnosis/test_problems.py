@@ -131,7 +131,7 @@ def test_exit_status(obs: Observation, status: int) -> None:
 # ---- how events are written says nothing of the position ---------------------------------------
 
 REFUSED_FOR_ROWS = {
-    "Protobuf": {"value.converter": "io.confluent.connect.protobuf.ProtobufConverter"},
+    "CloudEvents": {"value.converter": "io.debezium.converters.CloudEventsConverter"},
     "flattened into topics by a field": {
         "transforms.t.route.by.field": "kind",
         "transforms": "t",

@@ -69,6 +69,14 @@ def test_only_a_registry_that_says_so_does_not_know_a_schema(
     assert server.url in str(error.value.where)
 
 
+def test_a_schema_of_protobuf_is_text_of_its_own_in_apicurios_interface(server: Scripted) -> None:
+    """As 2.6.13 answers, with this type and no JSON; Confluent's puts the text into an object, as any."""
+    text = 'syntax = "proto3"; message Key { string é = 1; }'
+    server.answers = [Answer(200, text.encode(), content_type="application/binary"), Answer(200, {"schema": text})]
+    assert registry(server, "/apis/registry/v2").texts([SEVEN]) == {SEVEN: text}
+    assert registry(server).texts([SEVEN]) == {SEVEN: text}
+
+
 def test_a_registry_that_answers_at_last_is_waited_for(server: Scripted) -> None:
     server.answers = [Answer(503), Answer(drop=True), Answer(200, {"schema": TEXT})]
     client = SchemaRegistry(RegistryEndpoint(server.url, retry_for=20))
