@@ -180,11 +180,11 @@ def check_nulls(converters: Sequence[Converter], values: Values, table: Table, a
     """
     if all(one.format is not Format.PROTOBUF for one in converters if one.side == "value"):
         return
-    shown = all(one.shows_null for one in converters if one.side == "value")
+    shows = all(one.shows_null for one in converters if one.side == "value")
     wires = {column.name: values.value(column).shape.wire for column in table.mirrored if column.nullable}
     lists = [name for name, wire in wires.items() if wire is Wire.ARRAY]
     plain = [name for name, wire in wires.items() if wire not in {Wire.DECIMAL, Wire.STRUCT}]
-    if names := lists or ([] if shown else [*plain, *added]):
+    if names := lists or ([] if shows else [*plain, *added]):
         setting = f"value.converter.{NULLS_SHOWN[0]}=true"
         raise SchemaError(
             f"in Protobuf a NULL looks like {'an empty list' if lists else 'a zero or an empty text'}: {', '.join(names)}",

@@ -56,5 +56,5 @@ def fitted(number: Decimal, scale: int) -> Any:
 
     A column that was widened has events of both scales in one batch.
     """
-    rounded = number.quantize(Decimal(1).scaleb(-scale), context=WIDE)
-    return rounded if rounded == number else WRONG
+    nearest = number.quantize(Decimal(1).scaleb(-scale), context=WIDE)
+    return nearest if nearest == number else WRONG

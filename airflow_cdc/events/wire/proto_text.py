@@ -70,10 +70,10 @@ def parse(text: str) -> ProtoFile:
     """Read a file of proto2 or proto3. Raises ValueError for another text, and for an edition."""
     parser = _Parser(list(_tokens(text)))
     parser.file()
-    known = {message.name: message for message in parser.all()}
-    for message in known.values():
-        message.fields = [_resolved(one, message.name, {*known}, parser.enums) for one in message.fields]
-    return ProtoFile(tuple(parser.top), known)
+    messages = {message.name: message for message in parser.all()}
+    for message in messages.values():
+        message.fields = [_resolved(one, message.name, {*messages}, parser.enums) for one in message.fields]
+    return ProtoFile(tuple(parser.top), messages)
 
 
 def _tokens(text: str) -> Iterator[str]:

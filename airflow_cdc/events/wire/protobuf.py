@@ -73,7 +73,7 @@ class Protobuf:
     def reader(self, shape: Shape, schemas: Schemas) -> Read:
         """See Wiring."""
         files: dict[SchemaId, ProtoFile] = {}
-        known: dict[tuple[SchemaId, tuple[int, ...]], tuple[_Message, set[str]]] = {}
+        readers: dict[tuple[SchemaId, tuple[int, ...]], tuple[_Message, set[str]]] = {}
         names = legal_name if self.renamed else str
 
         def compiled(schema_id: SchemaId, indexes: tuple[int, ...]) -> tuple[_Message, set[str]]:
@@ -87,24 +87,24 @@ class Protobuf:
                 raise Unreadable(f"its schema {schema_id.number} has no message {list(indexes)}") from None
             file = files[schema_id]
             reading = _Reading(file.messages, names, _marks(file))
-            made = known[schema_id, indexes] = reading.message(message, shape), reading.unknown
-            return made
+            own = readers[schema_id, indexes] = reading.message(message, shape), reading.unknown
+            return own
 
         def read(data: bytes, headers: Headers) -> Any:
             schema_id, begin = self.framing.split(data, headers)
             try:
                 indexes, begin = _indexes(data, begin)
-                ours = known.get((schema_id, indexes)) or compiled(schema_id, indexes)
+                ours = readers.get((schema_id, indexes)) or compiled(schema_id, indexes)
                 message, unknown = ours
                 unknown.clear()
-                taken = message.read(data, begin, len(data))
+                value = message.read(data, begin, len(data))
             except Unreadable:
                 raise
             except _MALFORMED as error:
                 raise Unreadable(f"no Protobuf of schema {schema_id.number}: {type(error).__name__}") from None
             if unknown:
-                raise Unreadable(unknown=tuple(sorted(unknown)), value=taken)
-            return taken
+                raise Unreadable(unknown=tuple(sorted(unknown)), value=value)
+            return value
 
         return read
 
@@ -180,8 +180,8 @@ class _Message:
             if place < 0:
                 continue
             if many and value is not WRONG:
-                known = values[place]
-                values[place] = known + value if type(known) is list else value
+                so_far = values[place]
+                values[place] = so_far + value if type(so_far) is list else value
             else:
                 values[place] = value
         if at != end:
@@ -203,36 +203,36 @@ class _Message:
 class _Reading:
     """Shapes laid over one schema. What does not fit is seen here, once, and not at each record.
 
-    `marked`: whether the schema marks fields that may be NULL.
+    `marks`: whether the schema marks fields that may be NULL.
     """
 
     messages: Mapping[str, ProtoMessage]
     names: Callable[[str], str]
-    marked: bool
+    marks: bool
     unknown: set[str] = field(default_factory=set)
 
     def message(self, message: ProtoMessage, shape: Shape) -> _Message:
         """What reads a message as a STRUCT. Another shape has no value in it."""
         own = {one.name: one for one in message.fields}
-        wanted = [(self.names(name), part) for name, part in shape.parts]
+        fields = [(self.names(name), part) for name, part in shape.parts]
         places: dict[int, tuple[int, _Take, bool]] = {}
         empty: list[Any] = []
         lists: list[int] = []
-        for place, (name, part) in enumerate(wanted):
+        for place, (name, part) in enumerate(fields):
             one = own.pop(name, None)
             if one is None:
                 empty.append(None)
                 continue
             many = one.repeated and part.wire is Wire.ARRAY
             take = self._take(one, part)
-            for tag, tagged in _tags(one, take, many=many):
-                places[tag] = (place, tagged, many)
+            for tag, how in _tags(one, take, many=many):
+                places[tag] = (place, how, many)
             empty.append(self._missing(one, part, fits=take is not None))
             if empty[-1] == []:
                 lists.append(place)
         others = frozenset(own) if shape.whole else frozenset()
         for one in own.values():
-            places.update({tag: (-1, tagged, False) for tag, tagged in _tags(one, None, many=False)})
+            places.update({tag: (-1, how, False) for tag, how in _tags(one, None, many=False)})
         return _Message(places, tuple(empty), tuple(lists), others, self.unknown)
 
     def _take(self, one: ProtoField, shape: Shape) -> _Take | None:
@@ -255,7 +255,7 @@ class _Reading:
         """What it means that a field is not in a message. A list never tells NULL from no elements."""
         if shape.missing is Missing.NULL or (not one.repeated and (one.presence or one.type not in _SCALARS)):
             return None
-        if not fits or (shape.missing is Missing.UNKNOWN and (one.repeated or not self.marked)):
+        if not fits or (shape.missing is Missing.UNKNOWN and (one.repeated or not self.marks)):
             return WRONG
         return [] if one.repeated else _SCALARS[one.type].zero
 
@@ -263,26 +263,26 @@ class _Reading:
         if shape.wire not in _SCALARS[_WRAPPERS[name]].wires:
             return None
         part = Shape(shape.wire, missing=Missing.ZERO)
-        read = self.message(_KNOWN[name], Shape(Wire.STRUCT, (("value", part),))).take
+        parts = self.message(_KNOWN[name], Shape(Wire.STRUCT, (("value", part),))).take
 
         def wrapped(data: bytes, at: int) -> tuple[Any, int]:
-            (value,), at = read(data, at)
+            (value,), at = parts(data, at)
             return value, at
 
         return wrapped
 
     def _decimal(self, shape: Shape) -> _Take:
-        read, scale = (
-            _Reading(self.messages, str, marked=True).message(_KNOWN[_DECIMAL], _DECIMAL_SHAPE).take,
+        parts, scale = (
+            _Reading(self.messages, str, marks=True).message(_KNOWN[_DECIMAL], _DECIMAL_SHAPE).take,
             shape.scale,
         )
 
         def decimal(data: bytes, at: int) -> tuple[Any, int]:
-            (raw, written), at = read(data, at)
+            (raw, digits), at = parts(data, at)
             if not is_shortest(raw):
                 return WRONG, at
-            number = scaled(raw, written)
-            return number if written == scale else fitted(number, scale), at
+            number = scaled(raw, digits)
+            return number if digits == scale else fitted(number, scale), at
 
         return decimal
 

@@ -103,8 +103,8 @@ def _bulk(session: Session, actions: Iterable[Mapping[str, Any]]) -> None:
 
 def _document(pipeline: str, letter: DeadLetter) -> dict[str, Any]:
     plain = {name: getattr(letter, name) for name in letter.__slots__ if name != "resolved_at"}
-    stored = {"key": _text(letter.key), "value": _text(letter.value), "headers": headers_text(letter.headers)}
-    return plain | {"pipeline": pipeline, "first_seen": letter.first_seen.isoformat(), **stored}
+    texts = {"key": _text(letter.key), "value": _text(letter.value), "headers": headers_text(letter.headers)}
+    return plain | {"pipeline": pipeline, "first_seen": letter.first_seen.isoformat(), **texts}
 
 
 def _letter(source: Mapping[str, Any]) -> DeadLetter:
