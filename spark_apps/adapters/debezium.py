@@ -52,8 +52,8 @@ class Events:
 
     def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
         """See ports.EventDecoder."""
-        read = _STATEMENTS.get(self.routing.source)
-        return () if read is None else read(records, where)
+        reader = _STATEMENTS.get(self.routing.source)
+        return () if reader is None else reader(records, where)
 
     def nulls_at_risk(self, table: Table, defaults: Defaults) -> tuple[str, ...]:
         """See ports.EventDecoder."""

@@ -68,8 +68,8 @@ class HudiWriter:
     def _definition(self, stage: Any) -> str:
         if not stage.in_place:
             return self._sink.noted(stage.identifier).definition
-        carried = self.stamped(stage.identifier, None)[1].get(DEFINITION, "")
-        return self._pending.get(stage.identifier) or carried
+        definition = self.stamped(stage.identifier, None)[1].get(DEFINITION, "")
+        return self._pending.get(stage.identifier) or definition
 
     def rows(self, spark: SparkSession, stage: Any) -> DataFrame:
         """See ports.StageWriter."""
@@ -101,8 +101,8 @@ class HudiWriter:
     def define(self, stage: Any, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """See ports.StageWriter. Raises SchemaError for a table that Hudi cannot hold."""
         _check(table)
-        known = self._sink.noted(stage.identifier)
-        changed = known.columns != tuple(columns)
+        notes = self._sink.noted(stage.identifier)
+        changed = notes.columns != tuple(columns)
         if changed and self._sink.commits(stage.identifier):
             raise SinkError(
                 "the stage holds rows with other columns",
@@ -166,17 +166,17 @@ class HudiWriter:
 
     def _commit(self, stage: Any, rows: DataFrame, operation: str, summary: Mapping[str, str]) -> None:
         """One commit that carries the summary and the definition. One of another writer is an error, before and after."""
-        said = {**summary, DEFINITION: self._definition(stage)}
+        properties = {**summary, DEFINITION: self._definition(stage)}
         base = self._committed.get(_key(stage), stage.base_head)
         if stage.in_place:
             self._check_head(stage, base)
-        kept = {} if stage.in_place else KEEP_ALL
+        options = {} if stage.in_place else KEEP_ALL
         kind = self._sink.endpoint.table_type if stage.in_place else COPY_ON_WRITE
         table = HudiTable(self._sink.folder(stage.identifier), stage.table, kind)
-        hudi_table.write(rows, table, operation, said, kept)
+        hudi_table.write(rows, table, operation, properties, options)
         self._count(stage, rows.sparkSession)
         if stage.in_place:
-            self._sink.check_alone(stage.identifier, base, said)
+            self._sink.check_alone(stage.identifier, base, properties)
             self._committed[_key(stage)] = self.version(stage)
             self._pending.pop(stage.identifier, None)
 
@@ -212,8 +212,8 @@ class HudiWriter:
 
     def version(self, stage: Any) -> int:
         """See ports.StageWriter."""
-        known = self._sink.commits(stage.identifier)
-        return known[-1].version if known else stage.base_head
+        commits = self._sink.commits(stage.identifier)
+        return commits[-1].version if commits else stage.base_head
 
     def readable_version(self, spark: SparkSession, stage: Any) -> int:
         """See ports.StageWriter."""
@@ -279,9 +279,9 @@ def _rows(table: Table, rows: DataFrame) -> DataFrame:
 def _changed(table: Table, net: DataFrame) -> DataFrame:
     """Net changes as they are written: a deleted row is a key that says so."""
     keyed = net.select("key.*", fn.col("deleted").alias(_GONE), fn.col("after").alias(_AFTER))
-    gone = _nullable(quote_ident(_GONE), "boolean")
+    is_gone = _nullable(quote_ident(_GONE), "boolean")
     return keyed.selectExpr(
-        *_values(table, f"{quote_ident(_AFTER)}."), f"{key_text(table)} AS {KEY}", f"{gone} AS {DELETED}"
+        *_values(table, f"{quote_ident(_AFTER)}."), f"{key_text(table)} AS {KEY}", f"{is_gone} AS {DELETED}"
     )
 
 
@@ -300,17 +300,17 @@ def _nullable(value: str, kind: str) -> str:
 def _fitted(columns: Mapping[str, str], start: Start, defaults: Defaults | None) -> SchemaChange:
     """The change from these columns (name → Spark SQL type) to those of the start's table, if Hudi can follow it."""
     table, change = start.table, start.change or SchemaChange()
-    wanted = {column.name: sink_type(column) for column in table.mirrored}
-    for name in columns.keys() - wanted.keys():
+    types = {column.name: sink_type(column) for column in table.mirrored}
+    for name in columns.keys() - types.keys():
         raise refused(table, f"column {name} was dropped or renamed, and rows keep what they hold in it")
     if change.filled:
         raise refused(table, f"column {', '.join(change.filled)} was added with a value in old rows")
-    added = tuple(name for name in wanted if name not in columns)
+    added = tuple(name for name in types if name not in columns)
     if start.change is not None and (missing := set(added) - set(change.added)):
         raise refused(table, f"the table has no column {', '.join(sorted(missing))}, and no DDL added it")
     for name in added if start.change is None else ():
         check_added(table, table.column(name), defaults)
     for name in columns:
-        if columns[name] != wanted[name]:
-            raise refused(table, f"column {name} is {wanted[name]} now, and was {columns[name]}")
+        if columns[name] != types[name]:
+            raise refused(table, f"column {name} is {types[name]} now, and was {columns[name]}")
     return SchemaChange(added, never_null=change.never_null)

@@ -37,12 +37,14 @@ def misfits(
     spark: SparkSession, table: SharedTable, columns: Sequence[tuple[str, str]], key: Sequence[str], buckets: int
 ) -> tuple[str, ...]:
     """Why rows of these columns (name, Spark SQL type) with this key cannot be put in place of the table's."""
-    wanted = dict(columns)
-    known = {name: _OTHER.get(kind, kind) for name, kind in _types(_now(spark, table.folder)).items()}
-    absent = [f"{name} is missing" for name in wanted if name not in known]
-    more = [f"{name} is not in the source" for name in known if name not in wanted]
-    others = [f"{n} is {known[n]}, not {kind}" for n, kind in wanted.items() if n in known and known[n] != kind]
-    return (*absent, *more, *others, *table.faults([(name, wanted[name]) for name in key], buckets))
+    types = dict(columns)
+    types_now = {name: _OTHER.get(kind, kind) for name, kind in _types(_now(spark, table.folder)).items()}
+    absent = [f"{name} is missing" for name in types if name not in types_now]
+    more = [f"{name} is not in the source" for name in types_now if name not in types]
+    others = [
+        f"{n} is {types_now[n]}, not {kind}" for n, kind in types.items() if n in types_now and types_now[n] != kind
+    ]
+    return (*absent, *more, *others, *table.faults([(name, types[name]) for name in key], buckets))
 
 
 def replace(rows: DataFrame, table: SharedTable, buckets: int, summary: Mapping[str, str]) -> None:
@@ -61,8 +63,8 @@ def replace(rows: DataFrame, table: SharedTable, buckets: int, summary: Mapping[
         **_LEFT_TO_THE_JOB,
         **summary,
     }
-    fitted = rows.selectExpr(*(_cast(name, kind) for name, kind in types.items()))
-    fitted.write.format("hudi").options(**options).mode("append").save(str(table.folder))
+    rows_now = rows.selectExpr(*(_cast(name, kind) for name, kind in types.items()))
+    rows_now.write.format("hudi").options(**options).mode("append").save(str(table.folder))
 
 
 def _now(spark: SparkSession, folder: Path) -> DataFrame:

@@ -62,9 +62,9 @@ class IcebergWriter:
 
     def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """See ports.StageWriter."""
-        staged = self._lake.table(*stage.identifier)
-        changed = iceberg_schema.fit_read(self._lake, staged, stage, columns)
-        iceberg_schema.set_definition(self._lake, stage, table, staged)
+        copy = self._lake.table(*stage.identifier)
+        changed = iceberg_schema.fit_read(self._lake, copy, stage, columns)
+        iceberg_schema.set_definition(self._lake, stage, table, copy)
         return changed
 
     def note_definition(self, stage: Stage, table: Table) -> None:
@@ -135,12 +135,12 @@ class IcebergWriter:
 
     def few(self, stage: Stage, version: int, *, most_rows: int, most_bytes: int) -> pa.Table | None:
         """See ports_few.HoldsFew."""
-        staged = self._lake.table(*stage.identifier)
-        rows = row_count(staged.metadata, version)
-        size = summary_of(snapshot_at(staged.metadata, version)).get("total-files-size")
+        copy = self._lake.table(*stage.identifier)
+        rows = row_count(copy.metadata, version)
+        size = summary_of(snapshot_at(copy.metadata, version)).get("total-files-size")
         if rows is None or size is None or rows > most_rows or int(size) > most_bytes:
             return None
-        return staged.scan(snapshot_id=version).to_arrow()
+        return copy.scan(snapshot_id=version).to_arrow()
 
     def row_count(self, stage: Stage, version: int) -> int | None:
         """See ports.StageWriter."""

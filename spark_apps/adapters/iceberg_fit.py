@@ -57,15 +57,15 @@ def delete_by_position(lake: Lake, stage: Stage) -> IcebergTable:
 
 def _followed(staged: IcebergTable, table: Table, change: SchemaChange) -> SchemaChange:
     """The judged change, checked against the sink's columns: a type that they cannot hold is refused."""
-    wanted = {column.name for column in table.mirrored}
-    strange = {field.name for field in staged.schema().fields} - wanted - set(change.dropped)
+    names = {column.name for column in table.mirrored}
+    strange = {field.name for field in staged.schema().fields} - names - set(change.dropped)
     if strange:
         raise SinkError(
             f"the sink has {', '.join(sorted(strange))}, which the source never had",
             where=f"table {table.full_name}",
             todo="Drop it from the sink: a mirror has the source's columns and no others. A view can add some.",
         )
-    missing = wanted - {field.name for field in staged.schema().fields} - set(change.added)
+    missing = names - {field.name for field in staged.schema().fields} - set(change.added)
     if missing:
         raise refused(table, f"the sink has no column {', '.join(sorted(missing))}, and no DDL added it")
     return replace(change, widened=tuple(sorted({*change.widened, *_wider(staged, table)})))
@@ -73,12 +73,12 @@ def _followed(staged: IcebergTable, table: Table, change: SchemaChange) -> Schem
 
 def _visible(staged: IcebergTable, table: Table, defaults: Mapping[str, str | None] | None) -> SchemaChange:
     """The change inferred from the sink's columns: no commit records the definition its rows were written with."""
-    fields, wanted = {field.name for field in staged.schema().fields}, {c.name: c for c in table.mirrored}
-    for name in fields - wanted.keys():
+    fields, columns = {field.name for field in staged.schema().fields}, {c.name: c for c in table.mirrored}
+    for name in fields - columns.keys():
         raise refused(table, f"column {name} was dropped or renamed")
-    added = [name for name in wanted if name not in fields]
+    added = [name for name in columns if name not in fields]
     for name in added:
-        check_added(table, wanted[name], defaults)
+        check_added(table, columns[name], defaults)
     return SchemaChange(tuple(added), tuple(_wider(staged, table)))
 
 

@@ -54,9 +54,9 @@ class IcebergKeeper:
         if not old:
             return Tidied()
         moment = datetime.fromtimestamp(before, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-        gone = call("expire_snapshots", older_than=f"TIMESTAMP '{moment}'", retain_last=str(to_keep(metadata)))
+        counts = call("expire_snapshots", older_than=f"TIMESTAMP '{moment}'", retain_last=str(to_keep(metadata)))
         left = len(self._lake.table(*identifier).metadata.snapshots)
-        return Tidied(expired=max(0, len(metadata.snapshots) - left), deleted_files=sum(value or 0 for value in gone))
+        return Tidied(expired=max(0, len(metadata.snapshots) - left), deleted_files=sum(value or 0 for value in counts))
 
 
 def to_keep(metadata: TableMetadata) -> int:
@@ -77,12 +77,12 @@ def _compact(call: _Call, small_files: int) -> Tidied:
         # a group of files that another writer changed first is skipped; the others count
         "partial-progress.enabled": "true",
     }
-    done = call("rewrite_data_files", options=_map(options))
+    counts = call("rewrite_data_files", options=_map(options))
     deletes = call("rewrite_position_delete_files", options=_map({"min-input-files": str(small_files)}))
     return Tidied(
-        rewritten=done["rewritten_data_files_count"],
-        written=done["added_data_files_count"],
-        failed=done["failed_data_files_count"],
+        rewritten=counts["rewritten_data_files_count"],
+        written=counts["added_data_files_count"],
+        failed=counts["failed_data_files_count"],
         deletes_rewritten=deletes["rewritten_delete_files_count"],
     )
 
@@ -95,8 +95,8 @@ class _Call:
         self._table = ".".join(quote_ident(part) for part in identifier)
 
     def __call__(self, procedure: str, **arguments: str) -> Row:
-        listed = "".join(f", {name} => {value}" for name, value in arguments.items())
-        sql = f"CALL {self._catalog}.system.{procedure}(table => '{self._table}'{listed})"
+        texts = "".join(f", {name} => {value}" for name, value in arguments.items())
+        sql = f"CALL {self._catalog}.system.{procedure}(table => '{self._table}'{texts})"
         return self._spark.sql(sql).collect()[0]
 
 

@@ -87,11 +87,11 @@ def _same_image(table: Table) -> str:
 def _left_of(target: str, table: Table, losses: DataFrame, *, emptied: bool) -> DataFrame:
     """(image, n): how many copies remain of each image that loses some. Read before anything is deleted."""
     session = losses.sparkSession
-    held = losses.selectExpr("image", "0L AS n").limit(0)
+    rows = losses.selectExpr("image", "0L AS n").limit(0)
     if not emptied:
         with view_of(fn.broadcast(losses.selectExpr("image", *_flat(table)))) as view:
-            held = session.sql(f"SELECT s.image, 1L AS n FROM {target} t JOIN {view} s ON {_same_image(table)}")
-    left = losses.unionAll(held).groupBy("image").agg(fn.sum("n").alias("n")).localCheckpoint()
+            rows = session.sql(f"SELECT s.image, 1L AS n FROM {target} t JOIN {view} s ON {_same_image(table)}")
+    left = losses.unionAll(rows).groupBy("image").agg(fn.sum("n").alias("n")).localCheckpoint()
     short = left.where("n < 0").agg(fn.sum(-fn.col("n")).alias("rows")).first()
     if short is not None and short["rows"]:
         raise SinkError(

@@ -76,12 +76,14 @@ def fit_read(lake: Lake, staged: IcebergTable, stage: Stage, columns: Sequence[t
 
 def misfits(schema: Schema, columns: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     """How a schema differs from these (name, Spark SQL type) columns."""
-    known, names = {field.name: field.field_type for field in schema.fields}, [name for name, _ in columns]
-    absent = [f"{name} is missing" for name in names if name not in known]
-    more = [f"{name} is not in the source" for name in known if name not in names]
-    wanted = {name: iceberg_type(text, itertools.count(1)) for name, text in columns if name in known}
-    others = [f"{name} is {known[name]}, not {kind}" for name, kind in wanted.items() if not _same(known[name], kind)]
-    ordered = list(known) == names or bool(absent or more)
+    types, names = {field.name: field.field_type for field in schema.fields}, [name for name, _ in columns]
+    absent = [f"{name} is missing" for name in names if name not in types]
+    more = [f"{name} is not in the source" for name in types if name not in names]
+    new_types = {name: iceberg_type(text, itertools.count(1)) for name, text in columns if name in types}
+    others = [
+        f"{name} is {types[name]}, not {kind}" for name, kind in new_types.items() if not _same(types[name], kind)
+    ]
+    ordered = list(types) == names or bool(absent or more)
     return (*absent, *more, *others, *(() if ordered else (f"their order is not {', '.join(names)}",)))
 
 
@@ -146,9 +148,9 @@ def _widens(old: IcebergType, wanted: IcebergType) -> bool:
 
 
 def _check_layout(table: IcebergTable, kept_ids: set[int], stage: Stage) -> None:
-    used = [(field.source_id, "partitioned") for field in table.spec().fields]
-    used += [(field.source_id, "sorted") for field in table.sort_order().fields]
-    for source_id, how in used:
+    uses = [(field.source_id, "partitioned") for field in table.spec().fields]
+    uses += [(field.source_id, "sorted") for field in table.sort_order().fields]
+    for source_id, how in uses:
         if source_id not in kept_ids:
             name = table.schema().find_column_name(source_id)
             raise SinkError(

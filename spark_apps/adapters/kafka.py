@@ -71,21 +71,21 @@ def read_topics(spark: SparkSession, endpoint: KafkaEndpoint, ranges: Ranges, *,
     One batch with explicit starting and ending offsets: offsets that the broker no longer has fail the job, they
     are not skipped. Ranges without a record cost nothing: no connection, no job.
     """
-    wanted = nonempty(ranges)
-    if not wanted:
+    bounds = nonempty(ranges)
+    if not bounds:
         return spark.createDataFrame([], f"{RAW_SCHEMA}, {RAW_HEADERS}" if headers else RAW_SCHEMA)
     options = {
         **kafka_options(endpoint),
-        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in wanted.items()}),
-        "startingOffsets": _offsets(wanted, 0),
-        "endingOffsets": _offsets(wanted, 1),
+        "assign": json.dumps({topic: sorted(partitions) for topic, partitions in bounds.items()}),
+        "startingOffsets": _offsets(bounds, 0),
+        "endingOffsets": _offsets(bounds, 1),
         "failOnDataLoss": "true",
         "includeHeaders": str(headers).lower(),
         # an exactly-once worker writes in transactions; aborted ones must not be read
         "kafka.isolation.level": "read_committed",
     }
-    if count(wanted) > SPLIT_AT:
-        options["minPartitions"] = str(SPLITS * sum(len(partitions) for partitions in wanted.values()))
+    if count(bounds) > SPLIT_AT:
+        options["minPartitions"] = str(SPLITS * sum(len(partitions) for partitions in bounds.values()))
     columns = ["topic", "partition", "offset", "key", "value", *(["headers"] if headers else [])]
     return spark.read.format("kafka").options(**options).load().select(*columns)
 
@@ -131,8 +131,8 @@ def _iam(security: Mapping[str, Any]) -> dict[str, str]:
 def _pem(security: dict[str, Any]) -> dict[str, str]:
     """PEM files in the JVM client's form: by content, so that executors need no files. Removes them from `security`."""
     files = {key: security.pop(key, None) for key in ("ssl.cafile", "ssl.certfile", "ssl.keyfile")}
-    checked = str(security.pop("ssl.check_hostname", "true")).lower() != "false"
-    options = {} if checked else {"kafka.ssl.endpoint.identification.algorithm": ""}
+    checks_name = str(security.pop("ssl.check_hostname", "true")).lower() != "false"
+    options = {} if checks_name else {"kafka.ssl.endpoint.identification.algorithm": ""}
     if files["ssl.cafile"]:
         options["kafka.ssl.truststore.type"] = "PEM"
         options["kafka.ssl.truststore.certificates"] = _content(files["ssl.cafile"])

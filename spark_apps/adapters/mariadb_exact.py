@@ -42,9 +42,9 @@ def placed_rows(spark: SparkSession, options: Mapping[str, str], table: Table) -
     raw = query_frame(spark, options, query).observe(seen, *ends).where("cdc_row IS NOT NULL")
 
     def view_place() -> Place:
-        found = seen.get
-        if found["min"] is None or found["min"] != found["max"]:
+        places = seen.get
+        if places["min"] is None or places["min"] != places["max"]:
             raise SourceError(f"{table.full_name} was read in more than one view", todo="Try again.")
-        return Place(str(found["min"][0]), int(found["min"][1]), int(found["min"][2]))
+        return Place(str(places["min"][0]), int(places["min"][1]), int(places["min"][2]))
 
     return typed_rows(raw, table, names, from_read), view_place

@@ -74,8 +74,8 @@ def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callab
 
 
 def _shut(session: Session, token: str) -> None:
-    asked = session.row("SELECT GET_LOCK(%s, 0) AS mine", (door_of(token),), doing="keep out a later read view")
-    if asked["mine"] != 1:
+    answer = session.row("SELECT GET_LOCK(%s, 0) AS mine", (door_of(token),), doing="keep out a later read view")
+    if answer["mine"] != 1:
         raise SourceError("the lock that keeps out a later read view could not be taken", where=session.where)
 
 

@@ -76,11 +76,11 @@ class FewRows:
 
     def _proven(self) -> Session:
         """This thread's connection."""
-        kept: Session | None = getattr(self._mine, "session", None)
-        if kept is not None:
+        session: Session | None = getattr(self._mine, "session", None)
+        if session is not None:
             with suppress(SourceError):  # a new one says why
-                return self._prove(kept)
-            kept.close()
+                return self._prove(session)
+            session.close()
         connection = self._source.connect(read_timeout=VIEW_SECONDS)
         self._mine.session = Session(connection, self._source.where)
         self._opened.append(self._mine.session)

@@ -87,8 +87,8 @@ def _tls(source: BinlogSource[Any]) -> dict[str, str]:
 
 def _offers_tls(source: BinlogSource[Any]) -> bool:
     with closing(source.connect()) as connection:
-        offered: int = getattr(connection, "server_capabilities", 0)
-    return bool(offered & CLIENT.SSL)
+        capabilities: int = getattr(connection, "server_capabilities", 0)
+    return bool(capabilities & CLIENT.SSL)
 
 
 def rows_frame(

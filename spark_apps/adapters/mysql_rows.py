@@ -115,8 +115,8 @@ class MySqlRows:
 
     def _init(self, at: Watermark) -> str:
         """The statement with which a connection proves its server. Making it takes a connection, so the last one is kept."""
-        known, init = self._last_init
-        if known != at.hash:
+        last_hash, init = self._last_init
+        if last_hash != at.hash:
             init = self._source.init_statement(at)
             self._last_init = (at.hash, init)
         return init

@@ -74,11 +74,11 @@ class MySqlView:
         others = (read_sql(table.column(name)) for name in outside_hash(table))
         columns = ", ".join((encoding.key_text(table), encoding.row_hash(table), *others))
         for some in batches(sorted(set(keys)), KEYS_AT_ONCE):
-            where, asked = both(_where(table, some), encoding.ROWS.part_where(table, part)), set(some)
+            where, batch_keys = both(_where(table, some), encoding.ROWS.part_where(table, part)), set(some)
             sql = f"SELECT {columns} FROM {quote_table(table)} WHERE {where}"
             for key, h, *texts in self._tuples(sql, "read keys of"):
                 # a case-insensitive collation finds rows that were not asked for, or that another batch asks for
-                if _text(key) in asked:
+                if _text(key) in batch_keys:
                     images[_text(key)].append((_text(h), *(_canonical(text) for text in texts)))
         return dict(images)
 

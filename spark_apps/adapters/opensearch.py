@@ -91,9 +91,9 @@ class OpenSearchWriter:
         slices = min(MOST_SLICES, made(spark).sparkContext.defaultParallelism)
         kinds = [(name, DataType.fromDDL(kind)) for name, kind in record.columns]
         fields = tuple((name, stored_type(kind)) for name, kind in kinds)
-        read = DocumentReader(self._sink.endpoint, record.readable, view, fields, slices)
+        reader = DocumentReader(self._sink.endpoint, record.readable, view, fields, slices)
         schema = StructType([StructField(f"c{at}", kind) for at, (_, kind) in enumerate(fields)])
-        frame = spark.range(0, slices, 1, slices).mapInArrow(read, schema)
+        frame = spark.range(0, slices, 1, slices).mapInArrow(reader, schema)
         values = (f"{restored(kind, f'c{at}')} AS {quote_ident(name)}" for at, (name, kind) in enumerate(kinds))
         return frame.selectExpr(*values)
 
@@ -202,10 +202,10 @@ class OpenSearchWriter:
     def _seen(self, stage: Any) -> Seen:
         """The record as it is before a write. Raises StaleHeadError if the table has been committed to by another."""
         seen = self._sink.records.see(stage.index)
-        expected = self._committed.get(_key(stage), stage.base_head)
-        if stage.in_place and seen.record.version != expected:
+        version = self._committed.get(_key(stage), stage.base_head)
+        if stage.in_place and seen.record.version != version:
             raise StaleHeadError(
-                f"the table is at version {seen.record.version}, not at {expected}: another writer committed to it",
+                f"the table is at version {seen.record.version}, not at {version}: another writer committed to it",
                 where=f"alias {stage.target}",
                 todo="Run the job again: it begins from the table as it is now.",
             )

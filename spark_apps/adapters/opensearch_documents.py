@@ -73,9 +73,9 @@ class DocumentWriter:
     def _write(self, client: OpenSearch, rows: Iterator[Row]) -> None:
         while some := list(islice(rows, PER_REQUEST)):
             versions = self._versions(client, [row[0] for row in some]) if self.origin is Origin.AGAIN else {}
-            refused = self._sent(client, (self._action(row, versions) for row in some))
-            if self.origin is Origin.AGAIN and refused:
-                self._over_removed(client, [row for row in some if row[0] in refused], refused)
+            reasons = self._sent(client, (self._action(row, versions) for row in some))
+            if self.origin is Origin.AGAIN and reasons:
+                self._over_removed(client, [row for row in some if row[0] in reasons], reasons)
 
     def _over_removed(self, client: OpenSearch, rows: list[Row], refused: Mapping[str, str]) -> None:
         """Write rows whose documents were removed a moment ago (`SearchSink.purge`): OpenSearch still knows their versions.
@@ -83,14 +83,14 @@ class DocumentWriter:
         They may have been removed before their versions were asked for, or after. A document that was written meanwhile is newer,
         and stays.
         """
-        found = self._versions(client, [row[0] for row in rows])
-        known = {name: int(match[1]) for name, why in refused.items() if (match := _CURRENT.search(why))}
-        due = [row for row in rows if row[0] not in found and row[0] in known]
-        self._sent(client, (self._action(row, known) for row in due))
+        versions = self._versions(client, [row[0] for row in rows])
+        newest = {name: int(match[1]) for name, why in refused.items() if (match := _CURRENT.search(why))}
+        due = [row for row in rows if row[0] not in versions and row[0] in newest]
+        self._sent(client, (self._action(row, newest) for row in due))
 
     def _sent(self, client: OpenSearch, actions: Iterator[dict[str, Any]]) -> dict[str, str]:
         """Write documents. Returns the ids of those for which there is a newer version, and what OpenSearch says."""
-        written = streaming_bulk(
+        answers = streaming_bulk(
             client,
             actions,
             chunk_size=PER_REQUEST,
@@ -99,8 +99,8 @@ class DocumentWriter:
             max_retries=RETRIES,
             initial_backoff=1,
         )
-        refused = {}
-        for done, answer in written:
+        reasons = {}
+        for done, answer in answers:
             item = answer["index"]
             if not done and item["status"] != CONFLICT:
                 raise SinkError(
@@ -109,8 +109,8 @@ class DocumentWriter:
                     todo="Nothing was published; correct the cause and run the job again.",
                 )
             if not done:
-                refused[item["_id"]] = _reason(item)
-        return refused
+                reasons[item["_id"]] = _reason(item)
+        return reasons
 
     def _action(self, row: Row, versions: Mapping[str, int]) -> dict[str, Any]:
         version = row[1] if self.origin is Origin.EVENT else versions.get(row[0], self.first_version)

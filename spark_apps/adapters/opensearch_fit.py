@@ -17,19 +17,19 @@ def fitted(columns: Mapping[str, str], start: Start, defaults: Defaults | None) 
     Raises RereadNeededError for a change that needs the documents to be written again.
     """
     table, change = start.table, start.change
-    wanted = {column.name: sink_type(column) for column in table.mirrored}
-    for name in columns.keys() - wanted.keys():
+    types = {column.name: sink_type(column) for column in table.mirrored}
+    for name in columns.keys() - types.keys():
         raise refused(table, f"column {name} was dropped or renamed, and documents keep what they hold in it")
     if change is not None and change.filled:
         raise refused(table, f"column {', '.join(change.filled)} was added with a value in old rows")
-    added = tuple(name for name in wanted if name not in columns)
+    added = tuple(name for name in types if name not in columns)
     _check_added(table, added, change, defaults)
-    changed = [name for name, kind in wanted.items() if name in columns and columns[name] != kind]
-    for name in changed:
-        if not _widens(columns[name], wanted[name]):
-            raise refused(table, f"column {name} is {wanted[name]} now, which its {columns[name]} values are not")
+    names = [name for name, kind in types.items() if name in columns and columns[name] != kind]
+    for name in names:
+        if not _widens(columns[name], types[name]):
+            raise refused(table, f"column {name} is {types[name]} now, which its {columns[name]} values are not")
     known = change or SchemaChange()
-    return SchemaChange(added, tuple(sorted({*changed, *known.widened})), never_null=known.never_null)
+    return SchemaChange(added, tuple(sorted({*names, *known.widened})), never_null=known.never_null)
 
 
 def _check_added(

@@ -42,7 +42,7 @@ class OpenSearchKeeper:
         first = unread() if index else None
         if index is None or first is None:
             return Tidied()
-        purged, conflicts = self._sink.purge(
+        count, conflicts = self._sink.purge(
             index, now.timestamp() - policy.expire_after, removable(first.epoch, first.offset)
         )
-        return Tidied(purged=purged, failed=conflicts)
+        return Tidied(purged=count, failed=conflicts)

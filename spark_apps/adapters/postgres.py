@@ -97,9 +97,9 @@ class PostgresReader(PostgresLog):
     ) -> Watermark:
         """See ports.RowReader. All partitions read under one exported snapshot; nothing is locked and nobody waits."""
         with read_only(self._source, at) as session, ThreadPoolExecutor(1) as pool:
-            exported = session.row("SELECT pg_catalog.pg_export_snapshot() AS name", doing="export the read view")
+            snapshot = session.row("SELECT pg_catalog.pg_export_snapshot() AS name", doing="export the read view")
             position = position_of(session)
-            options = jdbc_options(self._source, at, self._size(table).fetched_rows(), str(exported["name"]))
+            options = jdbc_options(self._source, at, self._size(table).fetched_rows(), str(snapshot["name"]))
             frame = rows_frame(spark, options, table, _places(session, table), place=True)
             pool.submit(use, frame).result()
         return position
