@@ -93,8 +93,8 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "CONNECTOR_FAILED",
         127,
         r"the message body size over max value|MQBrokerException|MQClientException: CODE|PulsarClientException\$\w+",
-        "the message system refuses what Canal sends (its size, the login, or a call that this version does not know), so Canal"
-        " sends it again without end: the message says which",
+        "the message system refuses what it is sent (its size, the login, or a call that this version does not know), and is"
+        " sent it again without end: the message says which",
     ),
     KnownText(
         "CONNECTOR_FAILED",
@@ -134,9 +134,16 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "Canal's configuration cannot work: the destination is not started, or parser.parallelThreadSize is 0",
     ),
     KnownText(
+        "CONNECTOR_FAILED",
+        193,
+        r"connect .{0,80} failure.{0,6000}(NullPointerException|IndexOutOfBoundsException)",
+        "Canal could not read what the server answered at its login, as where the server refuses its address or it has no"
+        " password: a client on Canal's machine, with its user, is told why",
+    ),
+    KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
         194,
-        r"connect .{0,80} failure|Connection refused|Connection reset|Broken pipe|No route to host|UnknownHostException|"
+        r"connect .{0,80} failure|EOF encountered|Connection refused|Connection reset|Broken pipe|No route to host|UnknownHostException|"
         r"unexpected end stream|EOFException|SocketTimeoutException|connect timed out|Read timed out|"
         r"Timeout occurred, failed to read|something goes wrong with channel",
         CUT,

@@ -102,9 +102,11 @@ def explain(texts: Iterable[KnownText], voices: Iterable[Voice], text: str) -> F
     """The problem that a pasted text names, by its text alone; UNKNOWN if it names none that is known."""
     rows, voices = tuple(texts), sorted(voices, key=lambda voice: voice.rank)
     ended = re.compile("|".join(voice.ended for voice in voices if voice.ended), re.IGNORECASE)
-    incidents, healed = _incidents(tuple(_joined(entries(text), ended)), rows, voices)
+    joined = tuple(_joined(entries(text), ended))
+    incidents, healed = _incidents(joined, rows, voices)
     if not incidents:
-        return Finding(Explanation(UNNAMED, "no known error message is in this text", ""), _engine(voices, text))
+        unnamed = Explanation(UNNAMED, "no known error message is in this text", "")
+        return Finding(_unlisted(joined, voices) or unnamed, _engine(voices, text))
     last = incidents[-1]
     leads = max(last, key=lambda one: one.standing)
     exact = _exact(leads.named, last, rows)
@@ -171,12 +173,29 @@ def _named(entry: Entry, screen: Screen) -> Explanation | None:
     """The problem that an entry names. An INFO line names no failure of a connector: it lists settings and retries."""
     named = screen.first(entry.text)
     if named is None and entry.weight is Weight.ENDED:
-        thrown = _THROWN.search(
-            entry.text
-        )  # from the exception on: what stands before it only says that the task ended
-        cause = shorten(mask_text(root_cause(entry.text[thrown.start() :] if thrown else entry.text)), 300)
-        return Explanation(FAILED, "the task ended with an error that is in no list of ours: find its cause", cause)
+        return Explanation(
+            FAILED, "the task ended with an error that is in no list of ours: find its cause", _cause(entry.text)
+        )
     return named
+
+
+def _unlisted(all_entries: Iterable[Entry], voices: Sequence[Voice]) -> Explanation | None:
+    """The newest exception that a connector's own code logged as an error, where the text names nothing that is known."""
+    thrown = [
+        entry.text
+        for entry in all_entries
+        if entry.weight is Weight.ERROR and _THROWN.search(entry.text) and _engine(voices, entry.text)
+    ]
+    says = (
+        "an error of the connector that is in no list of ours: find its cause, if its task is FAILED or nothing moves"
+    )
+    return Explanation(FAILED, says, _cause(thrown[-1])) if thrown else None
+
+
+def _cause(text: str) -> str:
+    """The cause of an exception, without what stands before it, which only says that a task ended."""
+    thrown = _THROWN.search(text)
+    return shorten(mask_text(root_cause(text[thrown.start() :] if thrown else text)), 300)
 
 
 def _exact(named: Explanation, incident: Iterable[_Named], rows: Sequence[KnownText]) -> Explanation:

@@ -128,7 +128,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
         "CONNECTOR_FAILED",
         32,
-        r"must be superuser to create FOR ALL TABLES publication|must be owner of table|"
+        r"must be superuser to create FOR ALL TABLES publication|must be (the )?owner of table|"
         r"permission denied for database [^\n]{0,200}",
         "the role may not create the publication: create it yourself for the captured tables, name it in publication.name, and"
         " set publication.autocreate.mode=disabled",

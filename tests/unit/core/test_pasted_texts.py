@@ -271,3 +271,43 @@ def test_a_task_that_only_passes_an_error_on_is_named_by_the_line_before_it() ->
         in finding(log.replace("WHY", "Unrecoverable exception from producer send callback")).leads.meaning
     )
     assert "no list of ours" in finding(log.replace("WHY", "the moon is full")).leads.meaning
+
+
+# ---- an error of a connector's own code, in no list of ours ----------------------------------------
+
+OWN = (
+    "io.debezium.DebeziumException: the moon is full\n"
+    "\tat io.debezium.connector.postgresql.PostgresConnectorTask.start(PostgresConnectorTask.java:75)\n"
+)
+
+
+@pytest.mark.parametrize("before", ["", AT.format("2:11", "ERROR", "its container is dead")], ids=["alone", "logged"])
+def test_an_exception_of_a_connectors_own_code_is_an_error_although_nothing_says_that_a_task_ended(before: str) -> None:
+    found = finding(before + OWN)
+    assert (found.leads.code, found.leads.line) == (
+        "CONNECTOR_FAILED",
+        "io.debezium.DebeziumException: the moon is full",
+    )
+    assert "no list of ours" in found.leads.meaning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "com.example.MaskException: the moon is full\n\tat com.example.Mask.apply(Mask.java:75)\n",
+        OWN.partition("\n")[2],
+        AT.format("2:11", "INFO", "KILL DUMP 7 failure:java.io.IOException: no")
+        + "\tat com.alibaba.otter.canal.A.b(A.java:1)\n",
+        AT.format("2:11", "WARN", "its metrics could not be asked") + OWN,
+    ],
+    ids=["of others", "a trace without its exception", "an INFO", "a warning"],
+)
+def test_what_no_connector_threw_or_logged_as_an_error_stays_unknown(text: str) -> None:
+    assert finding(text).leads.code == "UNKNOWN"
+
+
+def test_a_known_failure_outranks_an_exception_in_no_list() -> None:
+    assert (
+        finding(AT.format("2:11", "ERROR", SLOT) + AT.format("2:12", "ERROR", "it ended") + OWN).leads.code
+        == "SLOT_MISSING"
+    )
