@@ -100,6 +100,9 @@ catalogs: setup ## a recovery into each kind of catalog, every row compared → 
 fuzz: setup ## every parser of foreign bytes and texts on mutated samples of real ones → build/fuzz.json (MINUTES=30 SEED=1 ONLY=address)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),30) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
 
+breaks: setup ## connections, broker, object store, disk, clocks and processes that break under each application → build/breaks.json (ONLY=disk)
+	$(BIN)/pytest tests/breaks -m '' $(if $(ONLY),-k "$(ONLY)")
+
 soak-diagnosis: setup ## half an hour of a healthy pipeline under load: no false alarm (MINUTES=30)
 	$(BIN)/python -m tests.faults_diagnosis.soak --minutes $(or $(MINUTES),30)
 

@@ -57,11 +57,18 @@ class KafkaBroker:
 
 
 def start_kafka(
-    base: Path, logs: Path, *, keep: bool = False, protocol: str = "PLAINTEXT", more: Mapping[str, str] | None = None
+    base: Path,
+    logs: Path,
+    *,
+    keep: bool = False,
+    protocol: str = "PLAINTEXT",
+    more: Mapping[str, str] | None = None,
+    proxied: tuple[int, int] | None = None,
 ) -> KafkaBroker:
     """Format (a new folder) and start a broker under `base/kafka`; returns without waiting: see `wait_ready`.
 
-    `protocol` is its listener's (PLAINTEXT, SASL_SSL, …); `more` are the settings that this needs.
+    `protocol` is its listener's (PLAINTEXT, SASL_SSL, …); `more` are the settings that this needs. `proxied`: the port of a
+    second listener, and that of the proxy through which its clients come.
     """
     folder = base / "kafka"
     folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +76,12 @@ def start_kafka(
     cluster_id = _identity()
     config = folder / "kraft.properties"
     config.touch(mode=0o600)
-    config.write_text(properties({**_properties(folder, port, controller, protocol), **(more or {})}))
+    made = _properties(folder, port, controller, protocol)
+    if proxied is not None:
+        for name, own in zip(("listeners", "advertised.listeners"), proxied, strict=True):
+            made[name] += f",PROXIED://{HOST}:{own}"
+        made["listener.security.protocol.map"] += ",PROXIED:PLAINTEXT"
+    config.write_text(properties({**made, **(more or {})}))
     log_config = write_log_config(folder)
     _format(config, cluster_id, log_config)
     child = _launch(config, log_config, logs / "kafka.log", keep=keep)

@@ -75,13 +75,17 @@ def read_run(settings: Mapping[str, Any]) -> Run:
 
 @contextmanager
 def explained(kind: type[CdcError], doing: str, *, where: str, todo: str) -> Iterator[None]:
-    """Turn a failed Spark job into one error of `kind`, "could not <doing>", with the root cause as its reason."""
+    """Turn a failed Spark job into one error of `kind`, "could not <doing>", with the root cause as its reason.
+
+    Also what PyIceberg lets through of a disk that is full, of an object store that refuses, and of a catalog's database.
+    """
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
+    from sqlalchemy.exc import SQLAlchemyError
 
     try:
         yield
-    except (Py4JError, PySparkException) as error:
+    except (Py4JError, PySparkException, OSError, SQLAlchemyError) as error:
         raise kind(f"could not {doing}: {mask_text(root_cause(str(error)))}", where=where, todo=todo) from error
 
 

@@ -1,8 +1,10 @@
-"""A loopback TCP proxy that can be cut for a while, and that tells when a certain request passes it."""
+"""A loopback TCP proxy that can be cut for a while or amid an answer, and that tells when a certain request passes it."""
 
 from __future__ import annotations
 
+import select
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +13,9 @@ from typing import Self
 
 HOST = "127.0.0.1"
 CHUNK = 65_536
+# closed so, a connection is reset instead of ended
+_RESETS = struct.pack("ii", 1, 0)
+_LOOK_SECONDS = 0.05
 
 
 @dataclass
@@ -20,6 +25,16 @@ class _Watch:
     text: bytes
     act: Callable[[], None]
     seen_on: socket.socket | None = None
+
+
+@dataclass
+class _Limit:
+    """What happens once the server has sent `left` further bytes, and whether it has. `always`: to every connection."""
+
+    left: int
+    act: Callable[[], None] | None
+    always: bool = False
+    struck: int = 0
 
 
 @dataclass
@@ -36,6 +51,8 @@ class Proxy:
     _watches: list[_Watch] = field(default_factory=list)
     _refusing: bool = False
     _passing: set[socket.socket] = field(default_factory=set)
+    _limit: _Limit | None = None
+    _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._open.set()
@@ -75,6 +92,19 @@ class Proxy:
         """Whether it is not cut."""
         return self._open.is_set() and not self._refusing
 
+    def after(self, count: int, act: Callable[[], None] | None = None) -> None:
+        """Once the server has sent so many further bytes, over all connections, call `act`; without one, reset the connection."""
+        self._limit = _Limit(count, act)
+
+    def each_after(self, count: int) -> None:
+        """Reset every connection once the server has sent so many bytes over it."""
+        self._limit = _Limit(count, None, always=True)
+
+    def whole_again(self) -> int:
+        """Let everything pass; how often the limit was reached."""
+        limit, self._limit = self._limit, None
+        return 0 if limit is None else limit.struck
+
     def watch(self, text: bytes, act: Callable[[], None]) -> None:
         """Call `act` when a request that contains `text` has reached the server, before its answer is passed on."""
         self._watches.append(_Watch(text, act))
@@ -102,15 +132,49 @@ class Proxy:
 
     def _pump(self, source: socket.socket, sink: socket.socket, inward: bool) -> None:
         self._passing.add(source)
+        sent = 0
         try:
-            while data := source.recv(CHUNK):
+            while data := self._read(source):
                 self._note(data, sink if inward else source, inward)
                 self._open.wait()
-                sink.sendall(data)
-        except OSError:
+                passed = data if inward else data[: self._let_through(len(data), sent)]
+                sink.sendall(passed)
+                sent += len(data)
+                if len(passed) < len(data):
+                    self._reset(sink, source)
+        except (OSError, ValueError):  # ValueError: select on a socket that the other thread has closed
             pass
         self._passing.discard(source)
         self._shut(source, sink)
+
+    @staticmethod
+    def _read(source: socket.socket) -> bytes:
+        """Wait with looks: a socket in which a thread waits is not reset when it is closed."""
+        while not select.select([source], [], [], _LOOK_SECONDS)[0]:
+            pass
+        return source.recv(CHUNK)
+
+    def _let_through(self, count: int, sent: int) -> int:
+        """How many of `count` bytes from the server pass, after `sent` of this connection; calls what is due."""
+        with self._counting:
+            limit = self._limit
+            if limit is None:
+                return count
+            left = limit.left - sent if limit.always else limit.left
+            if left > count or (limit.struck and not limit.always):
+                limit.left -= 0 if limit.always else count
+                return count
+            limit.struck += 1
+        if limit.act is not None:
+            limit.act()
+            return count
+        return max(0, min(left, count - 1))
+
+    @staticmethod
+    def _reset(client: socket.socket, server: socket.socket) -> None:
+        for end in (client, server):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESETS)
+            end.close()
 
     @staticmethod
     def _shut(*ends: socket.socket) -> None:

@@ -35,6 +35,7 @@ from sqlalchemy.exc import OperationalError
 
 from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError, SinkError, StaleHeadError, UnknownStateError
 from airflow_cdc.core.poll import jittered, poll_until
+from airflow_cdc.core.secrets import mask_text
 
 Identifier = tuple[str, ...]
 
@@ -283,11 +284,16 @@ def _jdbc_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def describe(error: BaseException) -> str:
-    """An error in one line: its class and the class of its cause, without statement parameters or addresses."""
+    """An error in one line: its class and the class of its cause, without statement parameters or addresses.
+
+    What a disk or an object store says is told, without what is written like a secret.
+    """
     cause = getattr(error, "orig", None) or error.__cause__
     detail = f" ({type(cause).__name__}: {cause})" if isinstance(error, OperationalError) and cause else ""
-    known = isinstance(error, CommitFailedException | NoSuchTableError | FileNotFoundError | ValueError)
-    return f"{type(error).__name__}: {str(error)[:300]}" if known else f"{type(error).__name__}{detail}"
+    # what clients of HTTP raise is an OSError, too, and names addresses
+    of_files = isinstance(error, OSError) and type(error).__module__ == "builtins"
+    known = of_files or isinstance(error, CommitFailedException | NoSuchTableError | ValueError)
+    return f"{type(error).__name__}: {mask_text(str(error)[:300])}" if known else f"{type(error).__name__}{detail}"
 
 
 def load(catalog: Catalog, identifier: Identifier) -> Table:

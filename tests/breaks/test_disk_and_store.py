@@ -1,0 +1,101 @@
+"""A disk that fills under stages, reports and control, and an object store that is overloaded or refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from stack.object_store import ObjectStore
+from tests.breaks.conftest import LakeAndSpark, MakeWorld
+from tests.breaks.full_disk import Disk, small_disk
+from tests.breaks.store_proxy import Refusal, StoreProxy
+from tests.breaks.struck import APPLY, MAINTAIN, NIGHTLY, REPAIR, Application, Fault, Strikes
+from tests.breaks.worlds import add_catalog, lake_in
+
+pytestmark = pytest.mark.timeout(1800)
+
+WRITING = (APPLY, REPAIR, NIGHTLY, MAINTAIN)
+# bytes that are left on the disk of each: none, enough for a first file, for some of those of one commit
+LEFT = {"lake": (0, 8_192, 40_960, 131_072), "control": (0,), "reports": (0,)}
+
+
+def full(disk: Disk, left: int, what: str) -> Fault:
+    @contextmanager
+    def armed() -> Iterator[Callable[[], int]]:
+        with disk.filled(left):
+            yield lambda: 1
+
+    return Fault(f"the disk of {what} full but for {left:,} bytes", armed)
+
+
+def refusing(proxy: StoreProxy, name: str, made: Callable[[], Refusal]) -> Fault:
+    @contextmanager
+    def armed() -> Iterator[Callable[[], int]]:
+        refusal = proxy.refusal = made()
+        try:
+            yield lambda: refusal.struck
+        finally:
+            proxy.refusal = None
+
+    return Fault(name, armed)
+
+
+@pytest.fixture(scope="module")
+def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Disk]]:
+    with ExitStack() as opened:
+        folder = tmp_path_factory.mktemp("disks")
+        yield {name: opened.enter_context(small_disk(folder / name, 48)) for name in ("lake", "control", "reports")}
+
+
+@pytest.fixture(scope="module")
+def on_disks(local: LakeAndSpark, followed: MakeWorld, disks: dict[str, Disk]) -> Strikes:
+    warehouse = disks["lake"].folder / "warehouse"
+    warehouse.mkdir()
+    lake = lake_in("small", disks["control"].folder, {"warehouse": f"file://{warehouse}"})
+    add_catalog(local.spark, lake)
+    return followed("disk", lake, disks["reports"].folder)
+
+
+@pytest.fixture(scope="module")
+def in_store(
+    local: LakeAndSpark,
+    followed: MakeWorld,
+    store: tuple[ObjectStore, StoreProxy],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Strikes:
+    lake = lake_in("kept", tmp_path_factory.mktemp("catalog"), store[0].iceberg())
+    add_catalog(local.spark, lake)
+    return followed("S3", lake)
+
+
+@pytest.mark.parametrize("application", WRITING, ids=lambda one: one.name)
+@pytest.mark.parametrize("what", LEFT)
+def test_a_disk_that_fills(on_disks: Strikes, disks: dict[str, Disk], application: Application, what: str) -> None:
+    """With no byte left, whatever has to write there says so."""
+    cells = [on_disks.strike(application, full(disks[what], left, what)) for left in LEFT[what]]
+    if what == "lake" and application in (APPLY, REPAIR):
+        assert cells[0].said, cells
+
+
+STORE_FAULTS = {
+    "one request answered 503": lambda: Refusal(503, skip=3, times=1),
+    "one PUT answered 503": lambda: Refusal(503, "PUT", times=1),
+    "one PUT done and answered 503": lambda: Refusal(503, "PUT", skip=1, times=1, done=True),
+    "one DELETE answered 503": lambda: Refusal(503, "DELETE", times=1),
+    "every PUT answered 503": lambda: Refusal(503, "PUT"),
+    "every PUT from the third on answered 403": lambda: Refusal(403, "PUT", skip=2),
+    "every request answered 403": lambda: Refusal(403),
+    "every request from the sixth on answered 503": lambda: Refusal(503, skip=5),
+}
+
+
+@pytest.mark.parametrize("application", WRITING, ids=lambda one: one.name)
+@pytest.mark.parametrize("name", STORE_FAULTS)
+def test_an_object_store_that_refuses(
+    in_store: Strikes, store: tuple[ObjectStore, StoreProxy], application: Application, name: str
+) -> None:
+    cell = in_store.strike(application, refusing(store[1], name, STORE_FAULTS[name]))
+    if name.startswith("every") and cell.struck:
+        assert cell.said, cell
