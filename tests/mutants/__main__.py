@@ -161,6 +161,7 @@ def made(args: argparse.Namespace) -> list[Change]:
 def main() -> int:
     args = arguments()
     os.chdir(ROOT)
+    nursery.end_with_this_process()
     nursery.warm_up()
     bring_up_to_date(args.tests.split())
     if args.record:

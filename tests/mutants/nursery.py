@@ -184,6 +184,7 @@ def forked(work: Callable[[], int], folder: Path, limit: float) -> int | None:
     pid = os.fork()
     if not pid:
         _child(work, folder)
+    _ALIVE.add(pid)
     deadline = time.monotonic() + limit
     pause = 0.01
     while time.monotonic() < deadline:
@@ -198,8 +199,25 @@ def forked(work: Callable[[], int], folder: Path, limit: float) -> int | None:
     return None
 
 
+# the forks that run now
+_ALIVE: Final[set[int]] = set()
+
+
+def end_with_this_process() -> None:
+    """When this process is told to end, its forks end first: each leads a group of its own, and would go on alone."""
+
+    def end(number: int, _frame: object) -> None:
+        for pid in tuple(_ALIVE):
+            _end(pid)
+        os._exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
+
+
 def _end(pid: int) -> None:
     """End what the fork started, and itself: it leads a group of its own."""
+    _ALIVE.discard(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 
@@ -209,6 +227,8 @@ def _child(work: Callable[[], int], folder: Path) -> None:
     code = 70
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         out = os.open(folder / "out", os.O_WRONLY | os.O_CREAT, 0o600)
         for stream in (1, 2):
             os.dup2(out, stream)

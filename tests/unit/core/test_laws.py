@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_cdc.core.coverage import NOTHING, Covered
@@ -160,11 +160,13 @@ def read(paper: dict[str, Any]) -> OpenRecovery:
     return OpenRecovery.from_json(json.loads(json.dumps(paper)), read_position)
 
 
+@settings(max_examples=30)
 @given(RECOVERIES)
 def test_inv_01_a_recovery_is_read_as_it_was_written(recovery: OpenRecovery) -> None:
     assert read(recovery.to_json()) == recovery
 
 
+@settings(max_examples=30)
 @given(RECOVERIES, st.dictionaries(WORDS.map(lambda word: f"later_{word}"), WORDS, max_size=3))
 def test_what_a_later_version_wrote_beside_it_changes_nothing_of_a_recovery(
     recovery: OpenRecovery, more: dict[str, str]
@@ -176,6 +178,7 @@ def test_what_a_later_version_wrote_beside_it_changes_nothing_of_a_recovery(
 OLD = [field.name for field in fields(OpenRecovery) if field.name != "run_id"]
 
 
+@settings(max_examples=30)
 @given(RECOVERIES, st.data())
 def test_what_an_earlier_version_did_not_write_is_as_if_it_had_not_happened(
     recovery: OpenRecovery, data: st.DataObject
@@ -263,6 +266,7 @@ def test_a_watermark_covers_the_numbers_it_names_and_what_lies_below_its_place(
     assert not NOTHING.holds("log", place)
 
 
+@settings(max_examples=30)
 @given(RECOVERIES)
 def test_inv_03_under_a_new_watermark_nothing_that_was_read_or_compared_counts(recovery: OpenRecovery) -> None:
     anew = recovery.with_watermark(WATERMARK, {}, {"shop.orders": "f"}, "now")
@@ -275,6 +279,7 @@ def test_inv_03_under_a_new_watermark_nothing_that_was_read_or_compared_counts(r
     )
 
 
+@settings(max_examples=30)
 @given(RECOVERIES, VALUES, VALUES)
 def test_the_first_backup_of_an_offset_is_never_replaced(recovery: OpenRecovery, one: Any, other: Any) -> None:
     first, second = OffsetEntry({"server": "s"}, one), OffsetEntry({"server": "s"}, other)
@@ -282,6 +287,7 @@ def test_the_first_backup_of_an_offset_is_never_replaced(recovery: OpenRecovery,
     assert bare.backed_up(first).backed_up(second).backup == first
 
 
+@settings(max_examples=30)
 @given(RECOVERIES, st.dictionaries(WORDS, st.none() | WORDS), st.dictionaries(WORDS, st.none() | WORDS))
 def test_settings_go_back_to_what_they_were_before_the_first_change(
     recovery: OpenRecovery, one: Any, other: Any
@@ -291,6 +297,7 @@ def test_settings_go_back_to_what_they_were_before_the_first_change(
     assert saved.settings_restored([*one, *other]).settings_before == {}
 
 
+@settings(max_examples=30)
 @given(RECOVERIES)
 def test_a_table_is_unsettled_until_it_is_on_main_and_proven(recovery: OpenRecovery) -> None:
     for table in recovery.tables:
