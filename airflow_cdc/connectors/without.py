@@ -8,14 +8,20 @@ from typing import ClassVar, NoReturn
 from airflow_cdc.core.endpoint import Login
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.observation import Capture, ConnectorFacts, HistoryFacts
-from airflow_cdc.core.ports import Transport
+from airflow_cdc.core.ports import SchemaTexts, Transport
 from airflow_cdc.core.table import Table
 
 
 class NoTopics:
     """See core.ports.OwnTopics."""
 
-    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:  # noqa: ARG002
+    def with_elsewhere(
+        self,
+        name: str,  # noqa: ARG002
+        facts: ConnectorFacts,
+        topics: Transport,  # noqa: ARG002
+        texts: SchemaTexts | None = None,  # noqa: ARG002
+    ) -> ConnectorFacts:
         """The facts as they are."""
         return facts
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from airflow_cdc.core.errors import CdcError, ConfigError, ConnectorError, DeadlineError
 from airflow_cdc.core.observation import (
@@ -33,6 +33,7 @@ from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
 from airflow_cdc.flows.feeder import feeder_facts, places_of
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.flows.schemas import registry_of
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import StoredObservation, known_to_differ
@@ -154,7 +155,14 @@ def _replica(run: Run, conn_id: str) -> ReplicaFacts:
 
 def _connector(run: Run) -> ConnectorFacts:
     name, connector = run.pipeline.connector.name, run.clients.connector
-    return connector.own_topics.with_elsewhere(name, connector.facts(name), run.clients.transport)
+    facts = connector.facts(name)
+    return connector.own_topics.with_elsewhere(name, facts, run.clients.transport, partial(_texts, run, facts.capture))
+
+
+def _texts(run: Run, capture: Capture | None, ids: Iterable[Any]) -> Mapping[Any, str]:
+    """The schemas that the connector's records were written with. Raises ConfigError and TransportError."""
+    registry = registry_of(run, capture)
+    return {} if registry is None else registry.texts(ids)
 
 
 def _capture(facts: ConnectorFacts) -> Capture:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Protocol, runtime_checkable
 
-from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.endpoint import secrets_in
 from airflow_cdc.core.errors import CdcError, ConfigError
@@ -35,7 +34,7 @@ class NamesSchemas(Protocol):
         ...
 
 
-def registry_of(run: Run, capture: CaptureSettings) -> Registry | None:
+def registry_of(run: Run, capture: object) -> Registry | None:
     """The registry without whose schemas the connector's records cannot be read; None if they can.
 
     It is the one that `transport.registry` names, else the one of the connector's own settings. Raises ConfigError if neither

@@ -22,7 +22,7 @@ from airflow_cdc.core.endpoint import CallLimits, Login
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import Capture, ConnectorFacts, ConnectorState, HistoryFacts
 from airflow_cdc.core.offset import Inside, OffsetCodec, OffsetEntry, OffsetStore
-from airflow_cdc.core.ports import Transport
+from airflow_cdc.core.ports import SchemaTexts, Transport
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.secrets import mask_config
 from airflow_cdc.core.table import Table
@@ -36,12 +36,14 @@ _PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
 class OwnTopics:
     """What a Debezium connector stores in topics: offsets, and its table definitions. Nothing here calls Connect."""
 
-    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
+    def with_elsewhere(
+        self, name: str, facts: ConnectorFacts, topics: Transport, texts: SchemaTexts | None = None
+    ) -> ConnectorFacts:
         """Add to the facts the offsets in other offsets topics, for a connector that names an offsets topic of its own.
 
         Also add the transactions of its last events if it stopped inside one: its offset does not contain that one yet.
         """
-        facts = _with_sent(facts, topics)
+        facts = _with_sent(facts, topics, texts)
         own = facts.config.get(_OWN_OFFSETS)
         if not own or facts.key is None or facts.state == "RUNNING":
             return facts  # the two topics are written one after the other, so they need to agree only at rest
@@ -198,13 +200,13 @@ class DebeziumConnector(KafkaConnect, AnyDebezium):
         return self.reported(name)
 
 
-def _with_sent(facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
+def _with_sent(facts: ConnectorFacts, topics: Transport, texts: SchemaTexts | None) -> ConnectorFacts:
     rests = facts.state in ("STOPPED", "PAUSED") or (facts.tasks and all(t.state == "FAILED" for t in facts.tasks))
     inside = facts.offset is not None and facts.offset.inside is Inside.TRANSACTION
-    if facts.capture is None or not rests or not inside:
+    if not isinstance(facts.capture, ConnectorSettings) or not rests or not inside:
         return facts
     with suppress(CdcError):  # an unreadable topic proves nothing, and what Connect returned is still valid
-        return replace(facts, sent=last_sent(facts.capture, topics))
+        return replace(facts, sent=last_sent(facts.capture, topics, texts))
     return facts
 
 

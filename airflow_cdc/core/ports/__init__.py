@@ -6,7 +6,7 @@ port holds only what every system must offer. What only some can do is an attrib
 """
 
 from airflow_cdc.core.ports.base import Client
-from airflow_cdc.core.ports.connector import Connector, OwnTopics
+from airflow_cdc.core.ports.connector import Connector, OwnTopics, SchemaTexts
 from airflow_cdc.core.ports.control import ControlStore, StoredDocument
 from airflow_cdc.core.ports.feeder import Feeder, Groups
 from airflow_cdc.core.ports.sink import Letters, Sink, Stage, StagedCommit, Staging
@@ -25,6 +25,7 @@ __all__ = [
     "PreparedTransaction",
     "Producer",
     "Replication",
+    "SchemaTexts",
     "Sink",
     "Source",
     "Stage",

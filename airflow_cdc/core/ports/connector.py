@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from airflow_cdc.core.ports.base import Client
 from airflow_cdc.core.ports.transport import Transport
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     )
     from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
     from airflow_cdc.core.table import Table
+
+
+# ids of schemas in a registry (events.record.SchemaId) → their texts; raises TransportError
+SchemaTexts: TypeAlias = Callable[[Iterable[Any]], Mapping[Any, str]]
 
 
 class Connector(Client, Protocol):
@@ -110,8 +114,10 @@ class Connector(Client, Protocol):
 class OwnTopics(Protocol):
     """What a connector keeps in topics of its own."""
 
-    def with_elsewhere(self, name: str, facts: ConnectorFacts, topics: Transport) -> ConnectorFacts:
-        """The facts, with offsets that another topic holds for it."""
+    def with_elsewhere(
+        self, name: str, facts: ConnectorFacts, topics: Transport, texts: SchemaTexts | None = None
+    ) -> ConnectorFacts:
+        """The facts, with offsets that another topic holds for it. `texts`: asks the registry of its records' schemas."""
         ...
 
     def history(self, capture: Capture, topics: Transport, definitions: Mapping[str, Table]) -> HistoryFacts | None:

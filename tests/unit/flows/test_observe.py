@@ -95,7 +95,7 @@ def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     c.connector.raw_config.return_value = CONFIG
     c.connector.codec = MySqlCodec()
     c.connector.committed_offset.return_value = GTID_OFFSET
-    c.connector.own_topics.with_elsewhere.side_effect = lambda _name, facts, _topics: facts
+    c.connector.own_topics.with_elsewhere.side_effect = lambda _name, facts, _topics, _texts: facts
     c.connector.own_topics.history.return_value = None
     c.source.definitions_and_defaults.return_value = (DEFINITIONS, {})
     c.transport.topic_states.return_value = {}

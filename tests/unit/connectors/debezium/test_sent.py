@@ -17,6 +17,8 @@ from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.observation import ConnectorFacts, TaskState
 from airflow_cdc.core.ports import Transport
 from airflow_cdc.core.topics import TopicState
+from tests.contract.test_wires import schemas
+from tests.wires import names, payload, recording
 
 CAPTURE = ConnectorSettings.from_config(
     {
@@ -32,6 +34,7 @@ class Kept(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 def event(gtid: str | None, *, wrapped: bool = False) -> bytes:
@@ -61,6 +64,31 @@ CONTENTS: dict[str, list[list[bytes | None]]] = {
 
 def test_the_newest_records_of_each_partition_name_them() -> None:
     assert last_sent(CAPTURE, topics_of(CONTENTS)) == ("0-1-8", "0-1-9")
+
+
+FORMS = [name for name in names("mysql-") if name.startswith(("mysql-json", "mysql-avro", "mysql-protobuf"))]
+FORMS += ["mysql-flat-fields", "mysql-flat-nulls", "mysql-flat-headers", "mysql-flat-avro", "mysql-flat-protobuf"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_format_names_the_same_transactions_of_one_database(name: str) -> None:
+    """Real connectors followed it. A flattened event keeps a GTID in a field, or in a header, if it was told to."""
+    form, plain = recording(name), recording("mysql-json").records["t"][-2:]
+    expected = {payload(one.value)["source"]["gtid"] for one in plain}
+    settings = ConnectorSettings.from_config({**form.settings, "topic.prefix": "p"})
+    topics: Any = create_autospec(Transport, instance=True)
+    topics.topic_names.return_value = ["p.wires.t"]
+    topics.topic_states.return_value = {"p.wires.t": TopicState("p.wires.t", "id", {0: (0, 2)})}
+    topics.records.return_value = form.records["t"][-2:]
+    asked: list[Any] = []
+
+    def texts(ids: Any) -> Any:
+        asked.extend(ids)
+        return {one: text for one, text in schemas(name).items() if one in ids}
+
+    assert set(last_sent(settings, topics, texts)) == expected
+    assert bool(asked) == settings.needs_registry
+    assert last_sent(settings, topics) == (() if settings.needs_registry else tuple(sorted(expected)))
 
 
 def test_too_many_topics_are_not_looked_into() -> None:
