@@ -21,8 +21,8 @@ from airflow_cdc.core.types import (
     LogicalType,
     Time,
 )
+from airflow_cdc.events.value import DECIMAL_DIGITS
 
-DECIMAL_DIGITS: Final = 38  # a decimal of more digits is text
 _UNSIGNED: Final = pa.decimal128(20, 0)
 
 

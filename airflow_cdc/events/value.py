@@ -55,6 +55,7 @@ class Wrong(Enum):
 
 
 WRONG: Final = Wrong.WRONG
+DECIMAL_DIGITS: Final = 38  # a sink's decimals have no more: a decimal of more digits is text
 
 
 class NoValueError(ValueError):

@@ -19,6 +19,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow_cdc.events.record import Headers, SchemaId, Unreadable
+from airflow_cdc.events.single import nearest_single
 from airflow_cdc.events.value import WRONG, Shape, Wire
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import is_shortest, scaled
@@ -234,23 +235,6 @@ _SCALARS: Final[Mapping[Wire, Callable[[Any, Shape], Any]]] = {
 # --- FLOAT: rounded once -------------------------------------------------------------------------------------------------
 
 
-def _single(number: float) -> float:
-    """The nearest number of single precision to the digits that `number` was read from. ValueError where it is not certain.
-
-    The digits were rounded to a double first, and twice is not always as good as once: 1.000000059604644776 is above the
-    middle between 1 and its neighbour, and its double is that middle. So both doubles beside it have to give the same.
-    """
-    try:
-        below, here, above = struct.unpack(
-            "<3f", struct.pack("<3f", math.nextafter(number, -math.inf), number, math.nextafter(number, math.inf))
-        )
-    except OverflowError as error:
-        raise ValueError from error
-    if not below == here == above:
-        raise ValueError
-    return float(here)
-
-
 def _nearest(number: float, exact: Fraction) -> Any:
     """The number of single precision that is nearest to `exact`, whose double is `number`; the even one of two."""
     try:
@@ -348,7 +332,7 @@ def _finish(shape: Shape) -> _Finish | None:
         case Wire.ARRAY | Wire.MAP if shape.of is not None:
             return _of_many(_finish(shape.of), shape.wire)
         case Wire.FLOAT32:
-            return _single
+            return nearest_single
         case Wire.DECIMAL:
             scale = shape.scale
             return lambda raw: _decimal_of(raw, scale)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from airflow_cdc.connectors.canal.events.zones import EPOCH, MICRO, instant_of, rules_of, zone_of
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Instant
-from airflow_cdc.events.value import NoValueError, Shape, Value, Wire, as_is, document, within
+from airflow_cdc.events.single import nearest_single
+from airflow_cdc.events.value import DECIMAL_DIGITS, NoValueError, Shape, Value, Wire, as_is, document, within
 from airflow_cdc.events.wire.decimals import WIDE
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
@@ -36,7 +36,6 @@ Read: TypeAlias = Callable[[str], Any]
 TIME_ZONE: Final = "connector.time_zone"
 WAY_OUT: Final = "Convert the column to utf8mb4 and recover the table, or take the table out of the pipeline."
 _CARRIED: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})
-_DECIMAL_DIGITS: Final = 38  # a sink's decimals have no more: above it a DECIMAL is text
 _MOST_BITS: Final = 64
 _NO_YEAR: Final = "0000"
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -127,7 +126,7 @@ def _unsigned(text: str, high: int) -> Decimal:
 def _decimal(column: Column, _: CanalValues) -> Read:
     precision, scale = words_of(column).digits
     most = 10 ** (precision - scale)
-    return partial(_exact, unit=Decimal(1).scaleb(-scale), most=most, as_text=precision > _DECIMAL_DIGITS)
+    return partial(_exact, unit=Decimal(1).scaleb(-scale), most=most, as_text=precision > DECIMAL_DIGITS)
 
 
 def _exact(text: str, unit: Decimal, most: int, *, as_text: bool) -> Decimal | str:
@@ -144,13 +143,7 @@ def _float(_column: Column, _: CanalValues) -> Read:
 
 
 def _single(text: str) -> float:
-    """The nearest number of single precision. A double between them is rounded twice, so the doubles beside it must agree."""
-    number = _finite(text)
-    beside = (math.nextafter(number, -math.inf), number, math.nextafter(number, math.inf))
-    below, here, above = struct.unpack("<3f", struct.pack("<3f", *beside))
-    if not below == here == above:
-        raise NoValueError
-    return float(here)
+    return nearest_single(_finite(text))
 
 
 def _double(_column: Column, _: CanalValues) -> Read:

@@ -13,31 +13,37 @@ import re
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from decimal import Context, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.connectors.debezium.events.mysql_charsets import check_charset, doubt, signs_of
+from airflow_cdc.connectors.debezium.events.texts import (
+    EPOCH,
+    FIRST_DAY,
+    FIRST_MICROS,
+    LAST_DAY,
+    LAST_MICROS,
+    MICRO,
+    instant,
+    of_base64,
+    of_url_safe,
+)
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.events.value import NoValueError, Shape, Value, Wire, as_is, document, within
+from airflow_cdc.events.value import DECIMAL_DIGITS, NoValueError, Shape, Value, Wire, as_is, document, within
 from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, of_double
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
 
-DECIMAL_DIGITS = 38  # a sink's decimals have no more: above it a DECIMAL is text
-FIRST_MICROS, LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
-FIRST_DAY, LAST_DAY = -719162, 2932896  # the same years
 _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garbles"
 # read as NULL on purpose: the instant 0 is a zero date in a nullable TIMESTAMP
 _ZERO_DATE = "1970-01-01T00:00:00"
 _ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
 _ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
 _WIDE = Context(prec=90)  # more than a DECIMAL's 65 digits
-_EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-_INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\dZ?", re.ASCII)
 _GARBLED = re.compile('"[0-9]{2,3}:0-[0-9]{1,2}:')
@@ -240,7 +246,7 @@ def _date(_: Column, modes: DecodeModes) -> Value:
 def _iso_date(text: str) -> int:
     if _DATE.fullmatch(text) is None:
         raise NoValueError
-    return (datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC) - _EPOCH).days
+    return (datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC) - EPOCH).days
 
 
 def _datetime(column: Column, modes: DecodeModes) -> Value:
@@ -273,29 +279,23 @@ def _iso_datetime(text: str) -> int:
     if digits[6:].strip("0"):
         raise NoValueError
     whole = datetime.fromisoformat(head).replace(tzinfo=UTC)
-    return (whole - _EPOCH) // _MICRO + int((digits[:6] or "0").ljust(6, "0"))
+    return (whole - EPOCH) // MICRO + int((digits[:6] or "0").ljust(6, "0"))
 
 
 def _timestamp(column: Column, _: DecodeModes) -> Value:
     """Always ISO-8601 with Z."""
     fsp = words_of(column).fsp or 0
-    return Value(_STRING, _or_zero_date if column.nullable else _instant, partial(_iso_instant, fsp=fsp))
-
-
-def _instant(text: str) -> int:
-    if _INSTANT.fullmatch(text) is None:
-        raise NoValueError
-    return (datetime.fromisoformat(text) - _EPOCH) // _MICRO
+    return Value(_STRING, _or_zero_date if column.nullable else instant, partial(_iso_instant, fsp=fsp))
 
 
 def _iso_instant(micros: int, fsp: int) -> str:
     """With the column's decimals."""
-    moment = (_EPOCH + _MICRO * micros).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    moment = (EPOCH + MICRO * micros).strftime("%Y-%m-%dT%H:%M:%S.%f")
     return f"{moment[: 20 + fsp] if fsp else moment[:19]}Z"
 
 
 def _or_zero_date(text: str) -> int | None:
-    return _instant(text) or None
+    return instant(text) or None
 
 
 def _time(column: Column, modes: DecodeModes) -> Value:
@@ -393,17 +393,9 @@ def _decoded(text: str, read: Callable[[str], bytes], size: int) -> bytes:
     return _padded(raw, size) if size else raw
 
 
-def _base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
-def _url_safe(text: str) -> bytes:
-    return base64.b64decode(text, altchars=b"-_", validate=True)
-
-
 _FORMS: Final[Mapping[str, tuple[Callable[[str], bytes], Callable[[bytes], bytes]]]] = {
-    "base64": (_base64, base64.b64encode),
-    "base64-url-safe": (_url_safe, base64.urlsafe_b64encode),
+    "base64": (of_base64, base64.b64encode),
+    "base64-url-safe": (of_url_safe, base64.urlsafe_b64encode),
     "hex": (binascii.unhexlify, binascii.hexlify),
 }
 

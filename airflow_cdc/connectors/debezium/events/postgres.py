@@ -7,21 +7,28 @@ for it, which is never mistaken for a value.
 
 from __future__ import annotations
 
-import base64
 import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal as Number
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from airflow_cdc.connectors.debezium.events.texts import (
+    FIRST_DAY,
+    FIRST_MICROS,
+    LAST_DAY,
+    LAST_MICROS,
+    instant,
+    of_base64,
+    of_url_safe,
+)
 from airflow_cdc.connectors.debezium.names import is_true
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
-from airflow_cdc.events.value import WRONG, NoValueError, Shape, Value, Wire, as_is, document, within
+from airflow_cdc.events.value import DECIMAL_DIGITS, WRONG, NoValueError, Shape, Value, Wire, as_is, document, within
 from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, WIDE, of_double
 from airflow_cdc.sources.postgres.types import words_of
 
@@ -34,11 +41,6 @@ if TYPE_CHECKING:
 # What a wiring is asked for, and what makes the logical value of it
 Carried: TypeAlias = tuple[Shape, Callable[[Any], Any]]
 
-_DECIMAL_DIGITS = 38  # the sink's decimals have no more: above it a numeric is text
-_FIRST_MICROS, _LAST_MICROS = -62135596800000000, 253402300799999999  # years 1 to 9999
-_FIRST_DAY, _LAST_DAY = -719162, 2932896
-_EPOCH, _MICRO = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-_INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 _DECIMAL: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
 _PLAIN: Final = re.compile(r"-?(\d+(\.\d+)?|Infinity)", re.ASCII)
 _SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
@@ -175,7 +177,7 @@ def _numeric(modes: PostgresValues, f: _Field) -> Carried:
         return _STRING, _digits
     assert isinstance(f.kind, Decimal)  # noqa: S101 - the other logical type of a numeric
     precision, scale = f.kind.precision, f.kind.scale
-    most = 10 ** (precision - scale) if precision <= _DECIMAL_DIGITS else None
+    most = 10 ** (precision - scale) if precision <= DECIMAL_DIGITS else None
     fit = partial(_fitted, unit=Number(1).scaleb(-scale), most=most)
     if modes.decimal == "string":
         return _STRING, partial(_written, fit=fit)
@@ -250,7 +252,7 @@ def _of_bits(raw: bytes, size: int) -> int | Number:
 
 
 def _date(_modes: PostgresValues, _f: _Field) -> Carried:
-    return _INT, partial(within, low=_FIRST_DAY, high=_LAST_DAY)
+    return _INT, partial(within, low=FIRST_DAY, high=LAST_DAY)
 
 
 def _micros_each(modes: PostgresValues, f: _Field, *, of_day: bool) -> int:
@@ -266,7 +268,7 @@ def _time(modes: PostgresValues, f: _Field) -> Carried:
 
 def _timestamp(modes: PostgresValues, f: _Field) -> Carried:
     each = _micros_each(modes, f, of_day=False)
-    return _INT, partial(_micros, each=each, low=_FIRST_MICROS, high=_LAST_MICROS)
+    return _INT, partial(_micros, each=each, low=FIRST_MICROS, high=LAST_MICROS)
 
 
 def _micros(number: int, each: int, low: int, high: int) -> int:
@@ -274,13 +276,7 @@ def _micros(number: int, each: int, low: int, high: int) -> int:
 
 
 def _instant(_modes: PostgresValues, _f: _Field) -> Carried:
-    return _STRING, _moment
-
-
-def _moment(text: str) -> int:
-    if _INSTANT.fullmatch(text) is None:
-        raise NoValueError
-    return (datetime.fromisoformat(text) - _EPOCH) // _MICRO
+    return _STRING, instant
 
 
 def _interval(modes: PostgresValues, f: _Field) -> Carried:
@@ -316,25 +312,13 @@ def _bytes(modes: PostgresValues, _f: _Field) -> Carried:
     absent = modes.placeholder.encode()
     if modes.binary == "bytes":
         return _BYTES, partial(_there, absent=absent)
-    form = _unhexed if modes.binary == "hex" else _of_base64 if modes.binary == "base64" else _of_url_safe
+    form = binascii.unhexlify if modes.binary == "hex" else of_base64 if modes.binary == "base64" else of_url_safe
     return _STRING, partial(_of_text, form=form, absent=absent)
 
 
 def _of_text(text: str, form: Callable[[bytes], bytes], absent: bytes) -> bytes:
     written = _there(text.encode(), absent)  # some texts that are no placeholder in base64 are read as bytes
     return bytes(_there(form(written), absent))
-
-
-def _unhexed(text: bytes) -> bytes:
-    return binascii.unhexlify(text)
-
-
-def _of_base64(text: bytes) -> bytes:
-    return base64.b64decode(text, validate=True)
-
-
-def _of_url_safe(text: bytes) -> bytes:
-    return _of_base64(text.translate(bytes.maketrans(b"-_", b"+/")))
 
 
 def _hstore(modes: PostgresValues, f: _Field) -> Carried:
