@@ -11,6 +11,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import pymysql
+from pymysql.constants import ER
+
 from stack.shop import connectors
 from tests.faults.cell import Cell, Fault, cells
 from tests.faults.matrix import MOMENTS
@@ -38,7 +41,24 @@ def alter(recovery: Recovery) -> None:
         f"ALTER TABLE customers ADD COLUMN {column} INT NULL DEFAULT 5",
         f"UPDATE customers SET {column} = 6 ORDER BY code LIMIT 20",
     )
-    recovery.beside(lambda: world.execute(*statements))
+
+    def carried_out() -> None:
+        for statement in statements:
+            while not _executed(world, statement):
+                pass  # the writer's transactions and it waited for each other
+
+    recovery.beside(carried_out)
+
+
+def _executed(world: MySqlWorld, statement: str) -> bool:
+    """Whether the statement was carried out; False if the server ended it for a deadlock."""
+    try:
+        world.execute(statement)
+    except pymysql.err.OperationalError as error:
+        if error.args[0] != ER.LOCK_DEADLOCK:
+            raise
+        return False
+    return True
 
 
 def until_its_end(recovery: Recovery, begin: Callable[[], Any], undo: Callable[[], Any]) -> None:

@@ -85,8 +85,18 @@ class Recovery:
         self._mending.append(thread)
 
     def beside(self, act: Callable[[], Any]) -> None:
-        """Do `act` beside the recovery, which is not waited for before the end: it may wait for the recovery itself."""
-        thread = threading.Thread(target=act)
+        """Do `act` beside the recovery, which is not waited for before the end: it may wait for the recovery itself.
+
+        An error in it is one of the cell, which would not have struck.
+        """
+
+        def doing() -> None:
+            try:
+                act()
+            except Exception as error:
+                self.said.append(f"WRONG: what came beside the recovery failed: {error!r}")
+
+        thread = threading.Thread(target=doing)
         thread.start()
         self._beside.append(thread)
 
@@ -131,6 +141,8 @@ class Recovery:
         """What came after the tables were compared is applied, as the schedule does, before the independent check."""
         for thread in self._beside:
             thread.join(STEP_SECONDS)
+            if thread.is_alive():
+                self.said.append(f"WRONG: what came beside the recovery goes on after {STEP_SECONDS:.0f} s")
         self.world.settle()
         self.alone("apply_changes")
 
