@@ -89,6 +89,15 @@ class MySqlWorld(ConnectWorld):
         """Let a user in again."""
         self.execute(f"ALTER USER '{user}'@'%' ACCOUNT UNLOCK")
 
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """See FaultWorld. Without heartbeats its offset stays a transaction behind once nobody writes."""
+        worker = worker_of(self.stack)
+        config = worker.call("GET", f"/connectors/{PIPELINE}/config")
+        worker.call("PUT", f"/connectors/{PIPELINE}/config", {**config, "heartbeat.interval.ms": "1000"})
+        yield
+        worker.call("PUT", f"/connectors/{PIPELINE}/config", config)
+
     def settle(self) -> None:
         """See FaultWorld."""
         executed = str(self.demo.mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")

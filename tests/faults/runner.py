@@ -143,8 +143,9 @@ class Recovery:
             thread.join(STEP_SECONDS)
             if thread.is_alive():
                 self.said.append(f"WRONG: what came beside the recovery goes on after {STEP_SECONDS:.0f} s")
-        self.world.settle()
-        self.alone("apply_changes")
+        with self.world.beating():
+            self.world.settle()
+            self.alone("apply_changes")
 
     def alone(self, step: str) -> dict[str, Any]:
         """Run one step outside the chain; its facts. Raises StackError when it failed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -101,6 +101,10 @@ class FaultWorld:
     def compare(self) -> list[TableCheck]:
         """The independent check of all tables; the writer must be off and everything applied."""
         raise NotImplementedError
+
+    def beating(self) -> AbstractContextManager[None]:
+        """The connector shows what it has read although nobody writes, beside the block."""
+        return nullcontext()
 
     def settle(self) -> None:
         """Wait until the connector has sent all that was written."""
