@@ -22,8 +22,10 @@ from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.decisions.throttle import lanes
+from airflow_cdc.events.frame import Standing
 from airflow_cdc.flows.capture import defined, followed
 from airflow_cdc.flows.carried import odd_values_named
+from airflow_cdc.flows.corrections import AGAIN
 from airflow_cdc.flows.recovery import change, current, watermark_of
 from airflow_cdc.flows.run import Facts, Run, step
 from airflow_cdc.flows.side_by_side import for_each
@@ -33,8 +35,9 @@ from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import begin
-from airflow_cdc.spark_apps.driver.systems import row_reader, stage_writer
+from airflow_cdc.spark_apps.driver.systems import open_topics, row_reader, stage_writer
 from airflow_cdc.spark_apps.ports import SharesTables, StageWriter
+from airflow_cdc.spark_apps.snapshot.corrections import Correcting
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import FEW_ROWS, Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.types import sink_type
@@ -73,6 +76,8 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     """
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
+    if run.pipeline.corrected is Corrected.THROUGH_TOPICS:
+        return correct(run, spark, task)
     tables, writer = list(task.definitions.values()), stage_writer(run)
     keyed = sum(not table.keyless for table in tables)
     parallel = lanes(run.pipeline.policy.throttle, keyed, os.cpu_count() or 1)
@@ -100,6 +105,21 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     return {
         "stages": {table: asdict(stage) for table, stage in stages_now.items()},
         "rows": sum(stage.rows for stage in stages_now.values()),
+    }
+
+
+def correct(run: Run, spark: SparkSession, task: Task) -> Facts:
+    """Write what differs into the topics, for tables that others write from there (INV 23, 47)."""
+    offset = run.clients.connector.codec.at(task.watermark.position, int(task.watermark.taken_at.timestamp()))
+    place = Standing(offset, int(task.watermark.taken_at.timestamp() * 1_000_000))
+    correcting = Correcting(run, spark, open_topics(run), task.watermark, place, current(run).agreed)
+    reading = explained(SourceError, "compare the topics with the tables", where=run.where, todo=AGAIN)
+    with odd_values_named(run, list(task.definitions), "recover"), reading:
+        results = [correcting.table(table) for table in task.definitions.values()]
+    return {
+        "corrections": {one.table: {"rows": one.rows, "deletes": one.deletes} for one in results},
+        "rows": sum(one.rows for one in results),
+        "deletes": sum(one.deletes for one in results),
     }
 
 

@@ -37,7 +37,8 @@ from airflow_cdc.spark_apps.compare.results import keep, make_report, refuse
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.session import begin
-from airflow_cdc.spark_apps.driver.systems import open_systems, row_reader
+from airflow_cdc.spark_apps.driver.systems import open_systems, open_topics, row_reader
+from airflow_cdc.spark_apps.snapshot.folded import Terms, compare_topics
 from airflow_cdc.spark_apps.stages.catch_up import LettersAgain
 from airflow_cdc.spark_apps.stages.passes import compare_passes
 from airflow_cdc.spark_apps.stages.work import Patience, Work
@@ -64,7 +65,8 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     Tables that the connector writes itself are compared as readers see them. Raises VerificationError (MISMATCH or
     INCONCLUSIVE) where the pipeline's policy allows nothing to be published.
     """
-    in_place = run.pipeline.corrected is Corrected.BEFORE_START
+    way = run.pipeline.corrected
+    in_place = way is not Corrected.STAGED
     if not in_place and (done := _nothing_left(run)) is not None:
         return done
     options, began = dict(settings or {}), time.monotonic()
@@ -77,9 +79,11 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     try:
         named = odd_values_named(run, current(run).unpublished, "verify")
         with named, explained(SinkError, "compare the tables", where=run.where, todo=AGAIN):
-            if in_place:
-                recovery = current(run)
-                seconds = Patience.of(run, settings).seconds
+            recovery, seconds = current(run), Patience.of(run, settings).seconds
+            if way is Corrected.THROUGH_TOPICS:
+                terms = Terms(watermark_of(recovery, run), seconds)
+                outcomes = compare_topics(run, spark, open_topics(run), recovery.tables, terms)
+            elif in_place:
                 outcomes = compare_in_place(run, spark, recovery.tables, watermark_of(recovery, run), seconds)
             else:
                 work = load_work(run, spark, settings)

@@ -296,8 +296,8 @@ def _clashes(pipelines: Mapping[str, Pipeline], where: str) -> Iterator[tuple[st
 
 
 def _sink_tables(pipeline: Pipeline) -> list[tuple[str, tuple[str, ...]]]:
-    """Each table with its place in the sink; none without a sink."""
-    if not pipeline.has_sink:
+    """Each table with its place in the sink; none without a sink, or where that is only the topics of its own connector."""
+    if not pipeline.has_sink or pipeline.sink.writer == Writer.CONSUMERS:
         return []
     return [(table, (pipeline.sink.where, pipeline.sink_table(table))) for table in pipeline.source.tables]
 

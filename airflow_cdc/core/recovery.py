@@ -119,6 +119,36 @@ class VerifiedTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Sent:
+    """The corrections of one table that were written into its topic (INV 23, 47).
+
+    Attributes:
+        attempt: of the recovery, in which the table was last compared.
+        since: partition → its end before the first of them; written down before anything is sent.
+        until: partition → its end behind the last of them; {} while that is not certain.
+        rows, deletes: how many were sent in all tries, as far as that was written down.
+    """
+
+    attempt: int
+    topic: str
+    since: Mapping[int, int]
+    until: Mapping[int, int] = field(default_factory=dict)
+    rows: int = 0
+    deletes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        ends = {name: {str(p): n for p, n in getattr(self, name).items()} for name in ("since", "until")}
+        return {"try": self.attempt, "topic": self.topic, **ends, "rows": self.rows, "deletes": self.deletes}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Sent:
+        """The inverse of to_json()."""
+        since, until = ({int(p): int(n) for p, n in value[name].items()} for name in ("since", "until"))
+        return cls(int(value["try"]), str(value["topic"]), since, until, int(value["rows"]), int(value["deletes"]))
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryDoubts:
     """Why the connector's table definitions have to be rebuilt.
 
@@ -158,7 +188,8 @@ class OpenRecovery:
     its offset stays (INV 39). agreed: table → rows that a person agreed to remove. watermark, fence, definitions: W, the
     topics' ends with the connector stopped, and table → fingerprint at W. backup: the FIRST one. written, written_at: the
     offset that the recovery wrote. settings_before: setting → value before the recovery (None: was absent). resuming: how
-    far the connector has come. resumed_at: set when it streams past W. published: table → snapshot on main.
+    far the connector has come. resumed_at: set when it streams past W. published: table → snapshot on main. corrections:
+    table → what was written into its topic, for tables that others write from there.
     """
 
     run_id: str
@@ -188,6 +219,16 @@ class OpenRecovery:
     verified: Mapping[str, VerifiedTable] = field(default_factory=dict)
     published: Mapping[str, int] = field(default_factory=dict)
     replica: ReplicaVisit = ReplicaVisit()
+    corrections: Mapping[str, Sent] = field(default_factory=dict)
+
+    @property
+    def uncorrected(self) -> list[str]:
+        """The tables that were not compared under this W, or whose corrections may not all be in their topics."""
+        return [
+            table
+            for table in self.tables
+            if (one := self.corrections.get(table)) is None or one.attempt != self.attempt or not one.until
+        ]
 
     @property
     def unpublished(self) -> list[str]:
@@ -294,6 +335,17 @@ class OpenRecovery:
         gone = set(names)
         return replace(self, settings_before={k: v for k, v in self.settings_before.items() if k not in gone})
 
+    def sends(self, table: str, topic: str, ends: Mapping[int, int]) -> OpenRecovery:
+        """Corrections of the table are about to be written behind these ends; the first ones are kept."""
+        first = self.corrections.get(table) or Sent(self.attempt, topic, dict(ends))
+        return replace(self, corrections={**self.corrections, table: replace(first, attempt=self.attempt, until={})})
+
+    def sent(self, table: str, until: Mapping[int, int], rows: int, deletes: int) -> OpenRecovery:
+        """They are in the topic, which ends there."""
+        before = self.corrections[table]
+        now = replace(before, until=dict(until), rows=before.rows + rows, deletes=before.deletes + deletes)
+        return replace(self, corrections={**self.corrections, table: now})
+
     def compared(self, tables: Mapping[str, VerifiedTable]) -> OpenRecovery:
         """The tables were compared."""
         return replace(self, verified={**self.verified, **tables})
@@ -367,6 +419,7 @@ class OpenRecovery:
             "resumed_at": self.resumed_at,
             "verified": {table: dict(done.entry) for table, done in self.verified.items()},
             "published": dict(self.published),
+            "corrections": {table: one.to_json() for table, one in self.corrections.items()},
             "replica": self.replica.conn_id,
             "own": self.replica.own,
             "left_out": self.replica.left_out,
@@ -442,4 +495,5 @@ def _from_json(raw: Mapping[str, Any], read_position: ReadPosition) -> OpenRecov
             text("left_out"),
             None if size is None else int(size),
         ),
+        corrections={name: Sent.from_json(one) for name, one in (raw.get("corrections") or {}).items()},
     )

@@ -19,7 +19,6 @@ from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 from airflow_cdc.flows.side_by_side import for_each
-from airflow_cdc.flows.stages import staging_of
 from airflow_cdc.kinds import read_position
 from airflow_cdc.names import IN_ADVANCE, REPORT_PAGE
 from airflow_cdc.reports.page import render_html
@@ -178,8 +177,8 @@ def kept_document(run: Run) -> Facts:
 
 def drop_stages(run: Run, tables: Sequence[str]) -> None:
     """Drop the stages of these tables' recoveries: none of them will be published."""
-    lake, namespace = staging_of(run), run.pipeline.sink.namespace
-    if not tables:
+    if not tables or (lake := run.clients.sink.staging) is None:
         return
+    namespace = run.pipeline.sink.namespace
     stages = lake.stages(namespace, *map(run.pipeline.sink_table, tables))
     for_each(lake.drop_stage, [stage for stage in stages if stage.label.startswith("recov_")])

@@ -14,6 +14,7 @@ from airflow_cdc.decisions.throttle import figures, too_busy
 from airflow_cdc.flows.appliable import asked_of, refusals
 from airflow_cdc.flows.capture import captured, defined, settings, topic_names
 from airflow_cdc.flows.carried import look_through
+from airflow_cdc.flows.corrections import check_topics
 from airflow_cdc.flows.feeder import check_feeder, places_of
 from airflow_cdc.flows.null_defaults import fault_of
 from airflow_cdc.flows.replication import named_replicas
@@ -260,5 +261,6 @@ _PARTS = (
     _sink,
     check_feeder,
     check_stages,
+    check_topics,
     _control,
 )

@@ -12,6 +12,7 @@ from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import defined, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history, moved_since
+from airflow_cdc.flows.corrections import check_corrected
 from airflow_cdc.flows.move_offset import check_place
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.publish import publish_read
@@ -30,6 +31,7 @@ def reset_offset(run: Run) -> Facts:
     """
     recovery = current(run)
     watermark = watermark_of(recovery, run)
+    check_corrected(run, recovery)
     if recovery.offset_kept:
         return _kept(run, recovery, watermark)
     if recovery.written_at and not moved_since(run, recovery) and _already(run, watermark):

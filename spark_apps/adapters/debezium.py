@@ -11,6 +11,7 @@ from airflow_cdc.connectors.debezium.events.frames import frame_of
 from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
 from airflow_cdc.events.decoder import Plan
+from airflow_cdc.events.encoder import encoder
 from airflow_cdc.sources.mariadb.events import place_of
 from airflow_cdc.spark_apps.events import SIDES, InMemory, Texts, decode, want_of
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.ddl import Ddl
-    from airflow_cdc.events.record import Want
+    from airflow_cdc.events.encoder import Encoder
+    from airflow_cdc.events.frame import Seal, Standing
+    from airflow_cdc.events.record import Record, Want
     from airflow_cdc.spark_apps.ports import Defaults
 
 # records of the schema-change topic, and where they are → their DDL, by the kind of source; a log of PostgreSQL has none
@@ -49,6 +52,16 @@ class Events:
     def plain(self, table: Table) -> InMemory:
         """See ports.DecodesFew."""
         return InMemory(partial(self._plan, table), self.texts)
+
+    def encoder(self, table: Table) -> Encoder:
+        """See ports_corrections.WritesEvents."""
+        return encoder(table, self.routing.values)
+
+    def sealer(self, table: Table, template: Record, place: Standing) -> Seal:
+        """See ports_corrections.WritesEvents."""
+        frame = frame_of(self.routing, table.full_name)
+        schemas = {} if self.texts is None else self.texts(sorted(frame.schemas_of(template)))
+        return frame.sealer(table, self.routing.values, template, schemas, place)
 
     def statements(self, records: Iterable[TopicRecord], where: str) -> Sequence[Ddl]:
         """See ports.EventDecoder."""

@@ -75,6 +75,26 @@ def open_systems(run: Run) -> Systems:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class TopicSystems:
+    """What an application works with where others write the tables: the source's rows, the events, the topics."""
+
+    reader: RowReader
+    events: EventDecoder
+    topics: TopicReader
+
+    @property
+    def few(self) -> ReadFew | None:
+        """As Systems.few."""
+        return self.topics.few if isinstance(self.topics, ReadsFew) else None
+
+
+def open_topics(run: Run) -> TopicSystems:
+    """The systems of a pipeline whose tables others write from the topics. Raises ConfigError as open_systems does."""
+    capture = connector_settings(run)
+    return TopicSystems(row_reader(run, capture=capture), _events(run, capture), _topics(run, capture))
+
+
 def _events(run: Run, capture: CaptureSettings) -> EventDecoder:
     what = f"reads events of {run.pipeline.connector.kind} about such a source"
     decoder = _load(reads_of(run.pipeline).decoder, what, run)

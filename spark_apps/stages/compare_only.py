@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, SinkError
+from airflow_cdc.core.pipeline import Writer
 from airflow_cdc.core.report import overall
 from airflow_cdc.decisions.compare.repair import RepairPlan, needs_approval
 from airflow_cdc.flows.checks import report_check
@@ -16,7 +17,8 @@ from airflow_cdc.spark_apps.compare.in_place import compare_in_place
 from airflow_cdc.spark_apps.compare.results import unproven
 from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.driver.app import explained
-from airflow_cdc.spark_apps.driver.systems import row_reader
+from airflow_cdc.spark_apps.driver.systems import open_topics, row_reader
+from airflow_cdc.spark_apps.snapshot.folded import Terms, compare_topics
 from airflow_cdc.spark_apps.stages.publish import report_of
 from airflow_cdc.spark_apps.stages.repair import RepairOutcome, tell
 from airflow_cdc.spark_apps.stages.work import Patience
@@ -31,7 +33,11 @@ def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | No
     try:
         xa = run.clients.source.xa()
         with explained(SinkError, "compare the tables", where=run.where, todo="Nothing was changed; run it again."):
-            outcomes = compare_in_place(run, spark, names, run.clients.source.position(), seconds)
+            here = run.clients.source.position()
+            if run.pipeline.sink.writer == Writer.CONSUMERS:
+                outcomes = compare_topics(run, spark, open_topics(run), names, Terms(here, seconds))
+            else:
+                outcomes = compare_in_place(run, spark, names, here, seconds)
     except CdcError as error:
         facts = report_check(run, {name: unproven(name, str(error)) for name in names}, evidence={})
         return {**facts, "dry_run": True, **asked(run, [])}

@@ -24,6 +24,7 @@ from tests.systems import (
     debezium_mariadb,
     debezium_postgres,
     debezium_search,
+    debezium_topics,
     flink_mysql,
 )
 from tests.systems import elsewhere as on_another_spark
@@ -39,6 +40,7 @@ CASES: tuple[Case, ...] = (
     canal_mysql.CASE,
     *canal_rabbitmq.CASES,
     debezium_search.CASE,
+    *debezium_topics.CASES,
     flink_mysql.CASE,
     *on_another_spark.CASES,
 )

@@ -90,8 +90,8 @@ def passing_dicts() -> set[str]:
 
 
 def system_names() -> set[str]:
-    """Every name in kinds.py, but for words that are no system's: the sink `none`, the transport `direct`, sql and JDBC."""
-    return {name for kinds in WINGS.values() for name in kinds.built_in} - {"sql", "jdbc", "none", "direct"}
+    """Every name in kinds.py, but for words that are no system's: the sinks `none` and `topics`, the transport `direct`, sql and JDBC."""
+    return {name for kinds in WINGS.values() for name in kinds.built_in} - {"sql", "jdbc", "none", "topics", "direct"}
 
 
 def outside() -> Iterator[tuple[str, ast.Module]]:
@@ -262,9 +262,9 @@ def test_a_bare_participle_is_seen_wherever_a_name_is_bound() -> None:
 
 # --- core stays small ----------------------------------------------------------------------------------------------------
 
-# 200 lines of it: sinks that others write have ports, and a recovery of them has a state, of their own; 130: the timeline,
+# 250 lines of it: sinks that others write have ports, and a recovery of them has a state, of their own; 130: the timeline,
 # which every wait fills; 140: the sink connectors that fill the tables of others have a port and facts
-CORE_AT_MOST = 6_400
+CORE_AT_MOST = 6_450
 
 
 def test_core_stays_small() -> None:

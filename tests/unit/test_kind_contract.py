@@ -18,6 +18,7 @@ from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
 from airflow_cdc.sinks.none.client import NoEndpoint
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
+from airflow_cdc.sinks.topics.client import TopicsEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.testing import KindContract
@@ -96,6 +97,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
         ),
     ),
     ("sinks", "hudi"): ({"path": "/lake/hudi", "namespace": "shop"}, HudiEndpoint("/lake/hudi")),
+    ("sinks", "topics"): ({}, TopicsEndpoint()),
     ("sinks", "none"): ({}, NoEndpoint()),
     ("controls", "iceberg"): ({"catalog": "lake"}, LAKE),
     ("controls", "sql"): ({"conn_id": "c"}, SqlEndpoint("postgresql+psycopg", "cdc", "db", 5432, "u", HUSH)),

@@ -74,10 +74,14 @@ class Producer(Protocol):
         """Where producers put a record with this key, unless a partitioner of their own decides."""
         ...
 
+    def fence(self, id_: str) -> None:
+        """End what a killed writer of this id left open: until then nobody reads past it. It can't write any more."""
+        ...
+
     def transaction(self, id_: str, topic: str, records: Sequence[Outgoing]) -> PartitionRanges:
         """Write the records in this order in one transaction, and return partition → (first offset, next) of them.
 
-        Readers of committed records see all or none. `id_` fences: what a killed writer of the same id left open is aborted.
+        Readers of committed records see all or none.
         """
         ...
 

@@ -22,6 +22,12 @@ class KafkaProducer:
 
         return int((murmur2(key) & 0x7FFFFFFF) % partitions)
 
+    def fence(self, id_: str) -> None:
+        """See the port."""
+        where = self.endpoint.where
+        with producer(self.endpoint, transactional_id=id_) as client, explaining(where, f"end transactions of {id_}"):
+            client.init_transactions()
+
     def transaction(self, id_: str, topic: str, records: Sequence[Outgoing]) -> Mapping[int, tuple[int, int]]:
         """See the port. A transaction that fails is aborted; one whose writer dies ends by the broker, or by the next of its id."""
         where = self.endpoint.where

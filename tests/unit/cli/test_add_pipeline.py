@@ -195,7 +195,7 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
     assert asked[:3] == [
         "What the source is: mysql or mariadb or postgres [mysql]: ",
         "What the connector is: debezium or debezium_engine or canal or flink [debezium]: ",
-        "What the sink is: iceberg or opensearch or hudi or none [iceberg]: ",
+        "What the sink is: iceberg or opensearch or hudi or jdbc or topics or none [iceberg]: ",
     ]
     made = load_registry(registry)["bank"]
     assert (made.sink.where, made.source.tables) == ("lake.bank", ("bank.moves",))

@@ -33,6 +33,7 @@ from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
 from airflow_cdc.sinks.opensearch.record import Commit
 from airflow_cdc.sinks.opensearch.stage import Stage as SearchStage
+from airflow_cdc.sinks.topics.client import Topics
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.hold import Hold
@@ -93,7 +94,7 @@ def topic_record(record: Record | Message) -> ports.TopicRecord:
     return record
 
 
-def sink(client: Lake | SearchSink | HudiSink | JdbcSink) -> ports.Sink:
+def sink(client: Lake | SearchSink | HudiSink | JdbcSink | Topics) -> ports.Sink:
     return client
 
 

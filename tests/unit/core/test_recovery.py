@@ -16,6 +16,7 @@ from airflow_cdc.core.recovery import (
     HoldAnswer,
     OpenRecovery,
     ReplicaVisit,
+    Sent,
     StagedTable,
     VerifiedTable,
 )
@@ -52,6 +53,7 @@ FULL = OpenRecovery(
     resumed_at="2026-11-21T09:00:04+00:00",
     verified={"shop.orders": VerifiedTable.from_json(ENTRY)},
     published={"shop.customers": 9},
+    corrections={"shop.orders": Sent(2, "shop.shop.orders", {0: 5, 3: 1}, {0: 8, 3: 1}, 4, 1)},
     replica=ReplicaVisit("shop_replica", "u:1", "u:1-9", "u:1", 0),
 )
 
@@ -96,7 +98,7 @@ def test_inv_03_another_watermark_discards_what_was_read_under_the_old_one() -> 
     new = FULL.with_watermark(WATERMARK, {}, {"shop.orders": "g"}, "later")
     kept = {"run_id", "epoch", "opened_at", "problem", "strategy", "tables", "offset_kept", "agreed", "pipeline_hash"}
     kept |= {"taken_over_from", "hold", "watermark", "backup", "written", "history", "settings_before", "resuming"}
-    kept |= {"published", "replica"}
+    kept |= {"published", "replica", "corrections"}
     assert {
         field.name for field in fields(OpenRecovery) if getattr(new, field.name) == getattr(FULL, field.name)
     } == kept

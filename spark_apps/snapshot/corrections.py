@@ -1,0 +1,264 @@
+"""What differs between the source and a topic, written into the topic as the connector's own records (INV 23, 47).
+
+The connector is stopped, so the topic rests. A row that the topic lacks, or has otherwise, is written as the connector's
+snapshot would write it; a ghost is deleted by a delete event and its tombstone. Rows may be newer than W, as after every
+read: what the connector sends from W on makes them one state again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as fn
+
+from airflow_cdc.core.errors import ConfigError, TransportError, VerificationError
+from airflow_cdc.core.topics import Outgoing, PartitionRanges
+from airflow_cdc.decisions.compare.repair import NEVER
+from airflow_cdc.decisions.compare.verdict import leaf_caveat
+from airflow_cdc.decisions.corrections import check_complete
+from airflow_cdc.decisions.removal import Removal, refusals
+from airflow_cdc.events.record import DELETE, Opened, RawRecord
+from airflow_cdc.flows.corrections import check_stopped, producer_of, send
+from airflow_cdc.flows.publish import not_agreed
+from airflow_cdc.spark_apps.canonical.spark import key_text
+from airflow_cdc.spark_apps.compare.judge import drill_keys
+from airflow_cdc.spark_apps.compare.scan import Subject, scan
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
+from airflow_cdc.spark_apps.events import meta
+from airflow_cdc.spark_apps.ports_corrections import WritesEvents
+from airflow_cdc.spark_apps.snapshot.folded import Folded, folded
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from airflow_cdc.core.ports import Producer
+    from airflow_cdc.core.position import Watermark
+    from airflow_cdc.core.table import Table
+    from airflow_cdc.events.frame import Seal, Sealed, Standing
+    from airflow_cdc.flows.run import Run
+    from airflow_cdc.spark_apps.driver.systems import TopicSystems
+
+log = logging.getLogger("airflow_cdc.corrections")
+
+_KEY = own_name("key_text")
+# a record's place, and whether it is a delete
+_SAID = ("partition", "offset", "deleted")
+# how many records' keys are written again, and their partitions computed, before anything of ours is sent
+SAMPLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """How many rows and deletes were written for a table, and how many rows its topic said before."""
+
+    table: str
+    rows: int
+    deletes: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Last:
+    """A key's last record in the topic. `live`: it has a row."""
+
+    record: RawRecord
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Correcting:
+    """What corrections of a run's tables are made with."""
+
+    run: Run
+    spark: SparkSession
+    systems: TopicSystems
+    watermark: Watermark
+    place: Standing
+    allowed_deletes: Mapping[str, int]
+
+    def table(self, table: Table) -> Corrected:
+        """Compare a table at rest, and write what differs. Safe to run again: it writes only what still differs."""
+        check_stopped(self.run)
+        producer_of(self.run).fence(self.id_of(table))
+        topic = self.systems.events.routing.topic_of(table.full_name)
+        states = self.run.clients.transport.topic_states([topic])
+        state = check_complete(states.get(topic), topic, self.run.where)
+        fold = folded(self.run, self.spark, self.systems, table, state)
+        try:
+            result = Corrected(table.full_name, *_Wanted(self, fold, self._differing(fold)).sent(), before=fold.rows)
+        finally:
+            fold.drop()
+        log.info("%s: %d rows and %d deletes were written into %s", result.table, result.rows, result.deletes, topic)
+        return result
+
+    def id_of(self, table: Table) -> str:
+        """One of the table's own: who sends under it ends what a killed try left open."""
+        return f"airflow-cdc-{self.run.pipeline.name}-{table.full_name}"
+
+    @property
+    def writes(self) -> WritesEvents:
+        """The connector's events as they are written. Raises ConfigError for a connector whose are not."""
+        if not isinstance(self.systems.events, WritesEvents):
+            raise ConfigError(
+                f"events of {self.run.pipeline.connector.kind} are read, and not written: nothing can be put right"
+                " through its topics",
+                where=self.run.where,
+            )
+        return self.systems.events
+
+    def _differing(self, fold: Folded) -> Sequence[str]:
+        """The key texts of the rows that differ."""
+        table, reader = fold.table, self.systems.reader
+        subject = Subject(table, fold.view, None, {}, self.watermark, fold.rows)
+        with reader.view(table, at=self.watermark) as view:
+            digests = scan(reader, self.watermark, subject, view)
+            differences = drill_keys(digests, digests.source, digests.sink)
+        if differences.unexplained or differences.beyond:
+            why = (
+                leaf_caveat(differences.unexplained)
+                if differences.unexplained
+                else "more keys differ than are held in memory"
+            )
+            raise VerificationError(
+                f"{table.full_name} can't be corrected row by row: {why}",
+                where=self.run.where,
+                todo="Let the connector snapshot the table into a new topic.",
+                verdict="INCONCLUSIVE",
+            )
+        return sorted(differences.keys.keys() | digests.others)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The differing keys of one table, and what the topic has under them."""
+
+    by: Correcting
+    fold: Folded
+    keys: Sequence[str]
+
+    def sent(self) -> tuple[int, int]:
+        """Write the corrections; returns how many rows and deletes."""
+        run, fold, topic = self.by.run, self.fold, self.fold.state.name
+        last = self._last()
+        template = self._template(topic)
+        seal = self.by.writes.sealer(fold.table, template, self.by.place)
+        self._check_keys(seal, last)
+        records, rows = self._rows(seal, last)
+        ghosts = [one for key, one in last.items() if one.live and key in set(self.keys) - rows]
+        self._check_removal(len(ghosts))
+        records += [out for one in ghosts for out in self._deleted(one, template)]
+
+        def write() -> tuple[PartitionRanges, int, int]:
+            ranges = self.producer.transaction(self.by.id_of(fold.table), topic, records) if records else {}
+            return ranges, len(rows), len(ghosts)
+
+        send(run, fold.table.full_name, topic, fold.ends, write)
+        return len(rows), len(ghosts)
+
+    @property
+    def producer(self) -> Producer:
+        return producer_of(self.by.run)
+
+    def _template(self, topic: str) -> RawRecord:
+        newest = self.by.run.clients.transport.newest([topic]).get(topic)
+        if newest is None or newest.value is None:
+            raise TransportError(
+                f"no record of {topic} could be read that corrections can be written like",
+                where=self.by.run.where,
+                todo="Let the connector send one change of the table, then recover.",
+            )
+        return RawRecord(0, 0, newest.key, newest.value, newest.carried)
+
+    def _last(self) -> dict[str, Last]:
+        """Key text → the last record of the differing keys that the topic has, and of some of the others."""
+        table, net = self.fold.table, self.fold.net
+        # a key's columns may be called anything
+        place = (meta("partition"), meta("offset"), fn.col("deleted"))
+        places_of = net.select(*(one.alias(own_name(name)) for name, one in zip(_SAID, place, strict=True)), "key.*")
+        columns = (f"{quote_ident(own_name(name))} AS {quote_ident(name)}" for name in _SAID)
+        texts = places_of.selectExpr(*columns, f"{key_text(table)} AS {quote_ident(_KEY)}")
+        wanted_keys = self.by.spark.createDataFrame([(key,) for key in self.keys], f"{quote_ident(_KEY)} string")
+        places = texts.join(fn.broadcast(wanted_keys), _KEY, "left_semi").unionByName(texts.limit(SAMPLE)).distinct()
+        raw = self.by.systems.topics.read(self.by.spark, {self.fold.state.name: dict(self.fold.state.partitions)})
+        rows = raw.join(fn.broadcast(places), ["partition", "offset"]).collect()
+        return {row[_KEY]: Last(_record(row), not row["deleted"]) for row in rows}
+
+    def _check_keys(self, seal: Seal, last: Mapping[str, Last]) -> None:
+        """Raise TransportError unless existing keys are where, and what, ours would be.
+
+        Each record of `last` has to be in the partition that producers give its key by default, and the rows of a sample
+        have to get the key that they have.
+        """
+        parts = len(self.fold.state.partitions)
+        for one in last.values():
+            key = one.record.key or b""
+            if self.producer.partition_of(key, parts) != one.record.partition:
+                raise TransportError(
+                    f"the key {key!r} of {self.fold.state.name} is in partition {one.record.partition}, where producers"
+                    " without a partitioner of their own do not put it: one decided, or the topic once had fewer partitions",
+                    where=self.by.run.where,
+                    todo="Such a topic can't be corrected: a record in another partition would not be in the key's order.",
+                )
+        table = self.fold.table
+        live = self.fold.net.where(~fn.col("deleted")).limit(SAMPLE).select("after.*")
+        rows = live.withColumn(_KEY, fn.expr(key_text(table))).toArrow()
+        changes = self.by.writes.encoder(table).changes(rows)
+        for key, change in zip(rows[_KEY].to_pylist(), changes, strict=True):
+            (record,) = seal(change)
+            self._check_same(record, last.get(key))
+
+    def _rows(self, seal: Seal, last: Mapping[str, Last]) -> tuple[list[Outgoing], set[str]]:
+        """The records of the rows that the source has under the differing keys, and these keys."""
+        table, by = self.fold.table, self.by
+        records, keys = list[Outgoing](), set[str]()
+        if not self.keys:
+            return records, keys
+        encoder = by.writes.encoder(table)
+        rows = by.systems.reader.rows_of_keys(by.spark, table, self.keys, at=by.watermark)
+        wanted_keys = by.spark.createDataFrame([(key,) for key in self.keys], f"{quote_ident(_KEY)} string")
+        current = (
+            rows.withColumn(_KEY, fn.expr(key_text(table))).join(fn.broadcast(wanted_keys), _KEY, "left_semi").toArrow()
+        )
+        for key, change in zip(current[_KEY].to_pylist(), encoder.changes(current), strict=True):
+            keys.add(key)
+            for record in seal(change):
+                before = last.get(key)
+                records.append(self._outgoing(record if before is None else record._replace(key=before.record.key)))
+                self._check_same(record, before)
+        return records, keys
+
+    def _check_same(self, record: Sealed, before: Last | None) -> None:
+        """Raise TransportError if a key that the topic has is written in other bytes than its last record's (INV 33)."""
+        if before is not None and before.record.key != record.key:
+            raise TransportError(
+                f"a key of {self.fold.state.name} is {before.record.key!r}, and would now be written as {record.key!r}",
+                where=self.by.run.where,
+                todo="The key's converter was changed: let the connector snapshot the table into a new topic.",
+            )
+
+    def _deleted(self, one: Last, template: RawRecord) -> Iterable[Outgoing]:
+        """A ghost's delete and tombstone: made of its own last record, with the newest one's headers if its own were not read."""
+        last = one.record if one.record.headers else one.record._replace(headers=template.headers)
+        seal = self.by.writes.sealer(self.fold.table, last, self.by.place)
+        return map(self._outgoing, seal(Opened(DELETE)))
+
+    def _outgoing(self, record: Sealed) -> Outgoing:
+        partition = self.producer.partition_of(record.key or b"", len(self.fold.state.partitions))
+        return Outgoing(partition, record.key, record.value, tuple(record.headers))
+
+    def _check_removal(self, deletes: int) -> None:
+        """Raise NotAgreedError for more deletes than the policy, or a person, allows (INV 36)."""
+        run, name, rows = self.by.run, self.fold.table.full_name, self.fold.rows
+        if run.pipeline.policy.approval == NEVER or run.options.approved:
+            return
+        removal = Removal(name, rows, rows - deletes, self.by.allowed_deletes.get(name, 0))
+        if reasons := refusals(run.pipeline.policy.max_deletes, [removal]):
+            raise not_agreed(run, reasons)
+
+
+def _record(row: Any) -> RawRecord:
+    headers = tuple((one["key"], one["value"] or b"") for one in row["headers"] or ()) if "headers" in row else ()
+    return RawRecord(row["partition"], row["offset"], bytes(row["key"]), row["value"] and bytes(row["value"]), headers)

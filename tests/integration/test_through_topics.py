@@ -1,0 +1,189 @@
+"""Tables that nobody here writes are put right through their topics, on real servers (INV 23, 47).
+
+The consumer is the test's own (tests/systems/debezium_topics.py): it knows nothing but the topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_cdc.core.errors import ConnectorError, TransportError, VerificationError
+from airflow_cdc.core.recovery import Decision
+from airflow_cdc.core.topics import Outgoing
+from airflow_cdc.flows import connector as steps
+from airflow_cdc.flows import reset_offset, watermark
+from airflow_cdc.flows.close import close
+from airflow_cdc.flows.decide import decide
+from airflow_cdc.flows.open import open_recovery
+from airflow_cdc.flows.publish import publish
+from airflow_cdc.flows.recovery import current
+from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.snapshot.corrections import Correcting
+from airflow_cdc.spark_apps.verify import verify
+from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
+from airflow_cdc.transports.kafka.producer import KafkaProducer
+from airflow_cdc.transports.kafka.wire import producer
+from tests.integration.rig import Rig
+from tests.on_demand import on_demand
+from tests.systems.debezium_topics import PARTITIONS, WRAPPED, IntoTopics
+
+if TYPE_CHECKING:
+    from stack.connect import ConnectWorker
+    from stack.mysql import MySqlServer
+
+pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
+
+NAME = "through_topics"
+TABLES = ("first", "second")
+COLUMNS = "(id INT PRIMARY KEY, v VARCHAR(20), n DECIMAL(12,2))"
+
+
+@pytest.fixture
+def followed(
+    mysql: MySqlServer, rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path
+) -> Iterator[IntoTopics]:
+    """Two tables of 300 rows, whose connector is stopped; in the gap rows were deleted, changed and inserted."""
+    mysql.execute(f"DROP DATABASE IF EXISTS {NAME}", f"CREATE DATABASE {NAME}")
+    made = IntoTopics(mysql, rig.spark, rig.lake, kafka, connect_worker.url, tmp_path, NAME, TABLES, WRAPPED)
+    numbers = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 300)"
+    made.execute(*(f"CREATE TABLE {table} {COLUMNS}" for table in TABLES))
+    made.follow()
+    made.execute(*(f"INSERT INTO {table} {numbers} SELECT n, CONCAT('ü', n), n / 4 FROM s" for table in TABLES))
+    made.apply("before")
+    made.connector.stop(NAME)
+    for table in TABLES:
+        made.execute(
+            f"DELETE FROM {table} WHERE id <= 40",
+            f"UPDATE {table} SET v = 'changed', n = NULL WHERE id BETWEEN 41 AND 50",
+            f"INSERT INTO {table} VALUES (1001, 'new 😀', -0.01)",
+        )
+    made.purge()
+    yield made
+    connect_worker.call("DELETE", f"/connectors/{NAME}")
+
+
+def begun(followed: IntoTopics) -> Run:
+    """A run as far as its watermark."""
+    run = replace(followed.base, run_id="recovery")
+    open_recovery(run, Decision.from_json(decide(run)))
+    steps.stop(run)
+    watermark.fence_and_watermark(run)
+    return run
+
+
+def ended(followed: IntoTopics, run: Run) -> str:
+    reset_offset.reset_offset(run)
+    steps.resume(run)
+    with on_demand(followed.spark) as spark:
+        compared = verify(run, spark)
+    publish(run)
+    close(run)
+    return str(compared["verdict"])
+
+
+def same(followed: IntoTopics, table: str) -> bool:
+    source = {row[0]: row for row in followed.execute(f"SELECT id, v, n FROM {table}")}
+    rebuilt = {row["id"]: (row["id"], row["v"], row["n"]) for row in followed.consumed(table).rows.values()}
+    return source == rebuilt
+
+
+def test_inv_47_killed_between_two_tables_it_compares_again_and_writes_only_what_still_differs(
+    followed: IntoTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(followed)
+    each = Correcting.table
+
+    def killed(self: Correcting, table: Any) -> Any:
+        if table.name == "second":
+            raise KeyboardInterrupt
+        return each(self, table)
+
+    monkeypatch.setattr(Correcting, "table", killed)
+    with on_demand(followed.spark) as spark, pytest.raises(KeyboardInterrupt):
+        recover(run, spark)
+    with pytest.raises(VerificationError, match=f"{NAME}.second"):
+        reset_offset.reset_offset(run)
+    monkeypatch.setattr(Correcting, "table", each)
+    with on_demand(followed.spark) as spark:
+        again = recover(run, spark)
+    assert again["corrections"] == {
+        f"{NAME}.first": {"rows": 0, "deletes": 0},
+        f"{NAME}.second": {"rows": 11, "deletes": 40},
+    }
+    sent = current(run).corrections
+    assert {table: (one.rows, one.deletes) for table, one in sent.items()} == dict.fromkeys(sent, (11, 40))
+    assert all(one.since != one.until for one in sent.values())
+    assert ended(followed, run) == "MATCH"
+    for table in TABLES:
+        assert same(followed, table)
+        operations = followed.consumed(table).operations
+        assert (operations.count("d"), operations.count("tombstone"), operations.count("r")) == (40, 40, 11)
+
+
+def test_inv_23_a_connector_that_runs_again_before_the_corrections_ends_the_step(followed: IntoTopics) -> None:
+    run = begun(followed)
+    before = followed.consumed("first").operations
+    followed.connector.resume(NAME)
+    with on_demand(followed.spark) as spark, pytest.raises(ConnectorError, match="not STOPPED"):
+        recover(run, spark)
+    assert current(run).corrections == {}
+    assert followed.consumed("first").operations[: len(before)] == before
+    assert "r" not in followed.consumed("first").operations
+
+
+def test_inv_47_a_key_in_another_partition_than_kafka_s_own_partitioner_gives_it_is_refused(
+    followed: IntoTopics,
+) -> None:
+    """As a custom partitioner, or a topic that got partitions later, leaves them."""
+    topic = f"{NAME}.{NAME}.first"
+    known = followed.consumed("first")
+    own = known.places['{"id": 200}']
+    key, value = _last(followed, topic, 200)
+    endpoint = KafkaEndpoint(followed.kafka)
+    KafkaTransport(endpoint).send(topic, key, None, own)
+    KafkaTransport(endpoint).send(
+        topic, key.replace(b":200}", b":20000}"), value.replace(b":200,", b":20000,"), (own + 1) % 4
+    )
+    run = begun(followed)
+    with on_demand(followed.spark) as spark, pytest.raises(TransportError, match="partition"):
+        recover(run, spark)
+    assert current(run).corrections == {}
+
+
+def _last(followed: IntoTopics, topic: str, number: int) -> tuple[bytes, bytes]:
+    records = KafkaTransport(KafkaEndpoint(followed.kafka)).records(topic)
+    return next((one.key or b"", one.value or b"") for one in records if f":{number}}}".encode() in (one.key or b""))
+
+
+def test_inv_47_readers_of_committed_records_see_all_corrections_of_a_table_or_none(kafka: str) -> None:
+    """A writer that is killed leaves records that nobody reads, and the next of its id ends its transaction."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import NewTopic
+
+    topic, endpoint = "corrections-fenced", KafkaEndpoint(kafka)
+    with closing(KafkaAdminClient(bootstrap_servers=kafka)) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    with producer(endpoint, transactional_id="airflow-cdc-p-t") as killed:
+        killed.init_transactions()
+        killed.begin_transaction()
+        killed.send(topic, key=b"k", value=b"half", partition=0).get(30)
+        KafkaProducer(endpoint).fence("airflow-cdc-p-t")
+        ends = KafkaTransport(endpoint).end_offsets([topic])[topic]
+        ranges = KafkaProducer(endpoint).transaction(
+            "airflow-cdc-p-t", topic, [Outgoing(0, b"k", b"whole"), Outgoing(0, b"k", None), Outgoing(2, b"l", b"x")]
+        )
+        with pytest.raises(Exception, match=r"(?i)fenced|epoch|abort"):
+            killed.commit_transaction()
+    transport = KafkaTransport(endpoint)
+    read = [(one.partition, one.key, one.value) for one in transport.records(topic)]
+    assert sorted(read, key=lambda one: one[0]) == [(0, b"k", b"whole"), (0, b"k", None), (2, b"l", b"x")]
+    # behind the killed record and the mark of its end there is nothing but ours
+    assert ends == {0: 2, 1: 0, 2: 0, 3: 0}
+    assert ranges == {0: (2, 4), 2: (0, 1)}
