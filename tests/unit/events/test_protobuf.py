@@ -211,6 +211,15 @@ def test_bytes_that_are_no_message_of_the_schema_are_unreadable_and_nothing_else
         read(text, message, Shape(Wire.STRUCT, (("n", Shape(Wire.INT)),)))
 
 
+def test_a_message_within_another_ends_where_its_length_says() -> None:
+    """Case: a message of one byte, whose field's length stands behind it."""
+    inner = Shape(Wire.STRUCT, (("deep", Shape(Wire.STRUCT)),))
+    shape = Shape(Wire.STRUCT, (("inner", inner),))
+    assert read(EVERYTHING, b"\x1a\x02\x0a\x00", shape, OUTER) == (((),),)
+    with pytest.raises(Unreadable, match="ValueError"):
+        read(EVERYTHING, b"\x1a\x01\x0a\x00", shape, OUTER)
+
+
 def test_text_that_is_not_utf_8_is_unreadable() -> None:
     text = 'syntax = "proto3"; message M { string s = 1; }'
     with pytest.raises(Unreadable, match="UnicodeDecodeError"):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings, remakes_publication
 from airflow_cdc.connectors.debezium.events.mysql import DecodeModes, MySqlValues
 from airflow_cdc.connectors.debezium.routing import KeyMark, _compiled, full_match, is_listed
+from airflow_cdc.connectors.debezium.rows import check_nulls
 from airflow_cdc.core.errors import ConfigError, SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Unsupported
 from airflow_cdc.decisions.compare.canonical import not_compared
+from airflow_cdc.events.value import Shape, Value, Wire, as_is
 from tests.unit.tables import col, column, table
 
 BASE = {
@@ -455,6 +459,17 @@ def test_inv_21_in_protobuf_a_null_must_be_shown_or_the_table_is_refused() -> No
             assert "value.converter.optional.for.nullables=true" in error.value.todo
         else:
             plain.check_table(table)
+
+
+def test_inv_21_in_protobuf_a_list_that_may_be_null_is_refused_with_every_setting() -> None:
+    named = {f"{side}.converter": PROTOBUF for side in ("key", "value")}
+    shown = {**named, "value.converter.optional.for.nullables": "true"}
+    values: Any = SimpleNamespace(value=lambda _column: Value(Shape(Wire.ARRAY), as_is))  # as PostgreSQL's text[]
+    tags = col("tags", 1, "varchar", "varchar(10)")
+    converters = with_config(shown).converters
+    check_nulls(converters, values, Table("shop", "orders", (replace(tags, nullable=False),), ()))
+    with pytest.raises(SchemaError, match="a NULL looks like an empty list: tags"):
+        check_nulls(converters, values, Table("shop", "orders", (tags,), ()))
 
 
 def test_inv_40_a_topic_is_named_unless_a_transform_chooses_it() -> None:
