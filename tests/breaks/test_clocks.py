@@ -149,6 +149,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from airflow_cdc.control.control import Control
+from airflow_cdc.core.errors import CdcError
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 folder, owner, seconds = sys.argv[1:]
