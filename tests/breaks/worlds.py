@@ -175,10 +175,12 @@ def lake_in(name: str, folder: Path, more: Mapping[str, str]) -> Lake:
 
 
 def add_catalog(spark: SparkSession, lake: Lake) -> None:
-    """Let a running session know the lake."""
+    """Let a running session know the lake, and those that an application makes beside it, which start from the context's settings."""
+    context: Any = spark.sparkContext._jsc.sc().conf()
     for key, value in lake.spark_conf().items():
         if key.startswith(f"spark.sql.catalog.{lake.name}"):
             spark.conf.set(key, value)
+            context.set(key, value)
 
 
 def waiting(seconds: float, act: Callable[[], Any]) -> Callable[[], None]:
