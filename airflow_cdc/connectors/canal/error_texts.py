@@ -135,7 +135,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     ),
     KnownText(
         "CONNECTOR_FAILED",
-        193,
+        188,
         r"connect .{0,80} failure.{0,6000}(NullPointerException|IndexOutOfBoundsException)",
         "Canal could not read what the server answered at its login, as where the server refuses its address or it has no"
         " password: a client on Canal's machine, with its user, is told why",
