@@ -28,13 +28,15 @@ if TYPE_CHECKING:
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
+# Nine numeric columns beside the year: Debezium's reader counts a year as numeric, MySQL 8.0.15 writes no sign for one, so
+# with eight of them an event of the table ends a byte before its reader and the source's task fails
 WIDE = (
-    "CREATE TABLE wide (id bigint unsigned PRIMARY KEY, ti tinyint, ti1 tinyint(1), big bigint unsigned, money decimal(12,2),"
-    " wide decimal(38,10), f float, d double, c char(5), v varchar(40), note longtext, bin varbinary(8), b blob, day date,"
+    "CREATE TABLE wide (id bigint unsigned PRIMARY KEY, ti tinyint, ti1 tinyint(1), si smallint, big bigint unsigned,"
+    " money decimal(12,2), wide decimal(38,10), f float, d double, c char(5), v varchar(40), note longtext, bin varbinary(8), b blob, day date,"
     " clock time(6), at datetime(6), seen timestamp(6) NULL, y year, e enum('x','ÿ'), s set('p','q'), doc json, flag bit(1))"
 )
 FULL = (
-    "INSERT INTO wide VALUES (1,-128,1,18446744073709551614,-0.01,12345678901234567890123456.0123456789,0.1,-1.5e300,'ab',"
+    "INSERT INTO wide VALUES (1,-128,1,-32768,18446744073709551614,-0.01,12345678901234567890123456.0123456789,0.1,-1.5e300,'ab',"
     "'ü|1',REPEAT('long',50),X'00ff',X'0102','2026-01-02','23:59:59.999999','2026-01-02 03:04:05.000006',"
     "'2026-10-25 00:30:00.5',2026,'ÿ','p,q','{\"a\": [1, 2.50, \"ü\"]}',b'1')"
 )
@@ -104,6 +106,7 @@ def test_missing_rows_ghosts_and_other_rows_are_named(copied: Fed, spark: SparkS
 COLUMNS = (
     ("ti", "100"),
     ("ti1", "0"),
+    ("si", "7"),
     ("big", "1"),
     ("money", "0.01"),
     ("wide", "1.0000000001"),
