@@ -36,11 +36,11 @@ def _json_canonical() -> Any:
 
     Before 4.1 Spark calls Python over Arrow by way of pandas, which executors need not have: there it is called row by row.
     """
-    import pyarrow as pa
     from pyspark.sql import functions
 
     if not hasattr(functions, "arrow_udf"):
         return functions.udf(lambda text: None if text is None else json_canonical(text), "string")
+    import pyarrow as pa  # that Spark's Python need not have it
 
     def canonical(texts: pa.Array) -> pa.Array:
         write = json_writer()

@@ -54,7 +54,9 @@ def followed(
     made = IntoTopics(mysql, rig.spark, rig.lake, kafka, connect_worker.url, tmp_path, NAME, TABLES, WRAPPED)
     numbers = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 300)"
     made.execute(*(f"CREATE TABLE {table} {COLUMNS}" for table in TABLES))
-    made.follow()
+    made.follow(
+        {"heartbeat.interval.ms": "500", "connect.keep.alive.interval.ms": "2000"}
+    )  # a quiet server moves no offset
     made.execute(*(f"INSERT INTO {table} {numbers} SELECT n, CONCAT('ü', n), n / 4 FROM s" for table in TABLES))
     made.apply("before")
     made.connector.stop(NAME)
