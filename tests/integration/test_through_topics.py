@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
-NAME = "through_topics"
+# a name for each test: a connector that is made again under an old one continues from the old offset, in the old topics
+NUMBERS = count(1)
 TABLES = ("first", "second")
 COLUMNS = "(id INT PRIMARY KEY, v VARCHAR(20), n DECIMAL(12,2))"
 
@@ -50,8 +52,9 @@ def followed(
     mysql: MySqlServer, rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path
 ) -> Iterator[IntoTopics]:
     """Two tables of 300 rows, whose connector is stopped; in the gap rows were deleted, changed and inserted."""
-    mysql.execute(f"DROP DATABASE IF EXISTS {NAME}", f"CREATE DATABASE {NAME}")
-    made = IntoTopics(mysql, rig.spark, rig.lake, kafka, connect_worker.url, tmp_path, NAME, TABLES, WRAPPED)
+    name = f"through_topics_{next(NUMBERS)}"
+    mysql.execute(f"CREATE DATABASE {name}")
+    made = IntoTopics(mysql, rig.spark, rig.lake, kafka, connect_worker.url, tmp_path, name, TABLES, WRAPPED)
     numbers = "WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 300)"
     made.execute(*(f"CREATE TABLE {table} {COLUMNS}" for table in TABLES))
     made.follow(
@@ -59,7 +62,7 @@ def followed(
     )  # a quiet server moves no offset
     made.execute(*(f"INSERT INTO {table} {numbers} SELECT n, CONCAT('ü', n), n / 4 FROM s" for table in TABLES))
     made.apply("before")
-    made.connector.stop(NAME)
+    made.connector.stop(name)
     for table in TABLES:
         made.execute(
             f"DELETE FROM {table} WHERE id <= 40",
@@ -68,7 +71,7 @@ def followed(
         )
     made.purge()
     yield made
-    connect_worker.call("DELETE", f"/connectors/{NAME}")
+    connect_worker.call("DELETE", f"/connectors/{name}")
 
 
 def begun(followed: IntoTopics) -> Run:
@@ -111,14 +114,14 @@ def test_inv_47_killed_between_two_tables_it_compares_again_and_writes_only_what
     monkeypatch.setattr(Correcting, "table", killed)
     with on_demand(followed.spark) as spark, pytest.raises(KeyboardInterrupt):
         recover(run, spark)
-    with pytest.raises(VerificationError, match=f"{NAME}.second"):
+    with pytest.raises(VerificationError, match=f"{followed.database}.second"):
         reset_offset.reset_offset(run)
     monkeypatch.setattr(Correcting, "table", each)
     with on_demand(followed.spark) as spark:
         again = recover(run, spark)
     assert again["corrections"] == {
-        f"{NAME}.first": {"rows": 0, "deletes": 0},
-        f"{NAME}.second": {"rows": 11, "deletes": 40},
+        f"{followed.database}.first": {"rows": 0, "deletes": 0},
+        f"{followed.database}.second": {"rows": 11, "deletes": 40},
     }
     sent = current(run).corrections
     assert {table: (one.rows, one.deletes) for table, one in sent.items()} == dict.fromkeys(sent, (11, 40))
@@ -130,10 +133,11 @@ def test_inv_47_killed_between_two_tables_it_compares_again_and_writes_only_what
         assert (operations.count("d"), operations.count("tombstone"), operations.count("r")) == (40, 40, 11)
 
 
+@pytest.mark.slow  # minutes
 def test_inv_23_a_connector_that_runs_again_before_the_corrections_ends_the_step(followed: IntoTopics) -> None:
     run = begun(followed)
     before = followed.consumed("first").operations
-    followed.connector.resume(NAME)
+    followed.connector.resume(followed.database)
     with on_demand(followed.spark) as spark, pytest.raises(ConnectorError, match="not STOPPED"):
         recover(run, spark)
     assert current(run).corrections == {}
@@ -146,7 +150,7 @@ def test_inv_47_a_key_in_another_partition_than_kafka_s_own_partitioner_gives_it
     followed: IntoTopics,
 ) -> None:
     """As a custom partitioner, or a topic that got partitions later, leaves them."""
-    topic = f"{NAME}.{NAME}.first"
+    topic = f"{followed.database}.{followed.database}.first"
     known = followed.consumed("first")
     own = known.places['{"id": 200}']
     key, value = _last(followed, topic, 200)
