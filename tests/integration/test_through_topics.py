@@ -99,7 +99,6 @@ def same(followed: IntoTopics, table: str) -> bool:
     return source == rebuilt
 
 
-@pytest.mark.slow  # minutes
 def test_inv_47_killed_between_two_tables_it_compares_again_and_writes_only_what_still_differs(
     followed: IntoTopics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +132,6 @@ def test_inv_47_killed_between_two_tables_it_compares_again_and_writes_only_what
         assert (operations.count("d"), operations.count("tombstone"), operations.count("r")) == (40, 40, 11)
 
 
-@pytest.mark.slow  # minutes
 def test_inv_23_a_connector_that_runs_again_before_the_corrections_ends_the_step(followed: IntoTopics) -> None:
     run = begun(followed)
     before = followed.consumed("first").operations
@@ -145,7 +143,6 @@ def test_inv_23_a_connector_that_runs_again_before_the_corrections_ends_the_step
     assert "r" not in followed.consumed("first").operations
 
 
-@pytest.mark.slow  # minutes
 def test_inv_47_a_key_in_another_partition_than_kafka_s_own_partitioner_gives_it_is_refused(
     followed: IntoTopics,
 ) -> None:
