@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_cdc.core.check import Check
+from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.errors import ConfigError
 
 _KEYS: Final = frozenset({"mode", "ca", "cert", "key", "key_password"})
@@ -30,6 +31,19 @@ class Mode(StrEnum):
         return self in {Mode.VERIFY_CA, Mode.VERIFY_IDENTITY}
 
 
+# what the form of a database's connection asks about it
+TLS_FIELDS: Final[Mapping[str, Any]] = {
+    "ssl_mode": field(
+        "TLS mode",
+        "disabled, preferred, required, verify_ca or verify_identity",
+        enum=["disabled", "preferred", "required", "verify_ca", "verify_identity", None],
+        default="preferred",
+    ),
+    "ssl_ca": field("TLS: CA file", "Path of the authority's certificate"),
+    "ssl_cert": field("TLS: client certificate", "Path"),
+    "ssl_key": field("TLS: client key", "Path"),
+    "ssl_key_password": field("TLS: password of the client key", format="password"),
+}
 # what is not verified, where something isn't
 _UNVERIFIED: Final[Mapping[Mode, str]] = {
     Mode.PREFERRED: "nothing proves which server answers",

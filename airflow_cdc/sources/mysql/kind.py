@@ -11,6 +11,7 @@ from airflow_cdc.core.pipeline import SourceSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, host_and_port
 from airflow_cdc.core.spark_jars import Need
+from airflow_cdc.sources.tls import TLS_FIELDS
 
 
 @settings
@@ -79,16 +80,7 @@ FORM: Final[dict[str, Any]] = {
         "placeholders": {"host": "mysql.example", "port": "3306", "login": "cdc"},
     },
     "conn-fields": {
-        "ssl_mode": field(
-            "TLS mode",
-            "disabled, preferred, required, verify_ca or verify_identity",
-            enum=["disabled", "preferred", "required", "verify_ca", "verify_identity", None],
-            default="preferred",
-        ),
-        "ssl_ca": field("TLS: CA file", "Path of the authority's certificate"),
-        "ssl_cert": field("TLS: client certificate", "Path"),
-        "ssl_key": field("TLS: client key", "Path"),
-        "ssl_key_password": field("TLS: password of the client key", format="password"),
+        **TLS_FIELDS,
         "connect_timeout": field("Connect timeout (s)", type=["integer", "null"], default=10),
         "read_timeout": field("Read timeout (s)", type=["integer", "null"], default=3600),
     },
