@@ -24,8 +24,9 @@ from airflow_cdc.connectors.canal.cursor import TYPE, CursorCodec
 from airflow_cdc.connectors.canal.heartbeat import captured
 from airflow_cdc.connectors.canal.kind import CanalSettings
 from airflow_cdc.connectors.canal.properties import DESTINATION
-from airflow_cdc.connectors.debezium.config import ConnectorSettings, publication_of
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import address_in
+from airflow_cdc.connectors.debezium.healing import publication_of
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
 from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint

@@ -16,12 +16,12 @@ from airflow_cdc.connectors.debezium import KIND
 from airflow_cdc.connectors.debezium.converters import Converter, Format, read_converter
 from airflow_cdc.connectors.debezium.flattening import FLATTENS, Deletes, FlattenedForm, check_flattened
 from airflow_cdc.connectors.debezium.forms import SIDES, converter_todo
+from airflow_cdc.connectors.debezium.healing import POSTGRES_CONNECTOR, healing_settings
 from airflow_cdc.connectors.debezium.names import (
     SINK,
     Named,
     by_todays_names,
     is_false,
-    is_true,
     split_list,
     unseen_error,
 )
@@ -57,14 +57,13 @@ from airflow_cdc.events.registry import RegistryAddress
 from airflow_cdc.events.value import Values
 
 _MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
-_POSTGRES_CONNECTOR = "io.debezium.connector.postgresql.PostgresConnector"
 # connector.class → the kind of source that it reads
 _SOURCES: Final[Mapping[str, str]] = {
     _MYSQL_CONNECTOR: "mysql",
     "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
-    _POSTGRES_CONNECTOR: "postgres",
+    POSTGRES_CONNECTOR: "postgres",
 }
-_WITHOUT_DDL: Final = frozenset({_POSTGRES_CONNECTOR})
+_WITHOUT_DDL: Final = frozenset({POSTGRES_CONNECTOR})
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
@@ -77,17 +76,8 @@ _NUMBERS = (_KEEP_ALIVE, _HEARTBEAT)
 _NAMES_TOPICS = r"topic\.(delimiter|naming\.strategy)|transforms(\..*)?|predicates\..*"
 
 
-_HEALS_ITSELF = (
-    (r"errors\.tolerance", lambda v: v == "all"),
-    (r"snapshot\.mode", lambda v: v in {"when_needed", "always"}),
-    (r".*\.handling\.mode", lambda v: v in {"warn", "skip", "ignore"}),
-    (r"slot\.drop\.on\.stop", is_true),
-    # PostgreSQL: trust_offset moves the slot past what was not read, trust_slot the offset, and no error is raised
-    (r"offset\.mismatch\.strategy", lambda v: v not in {"", "no_validation"}),
-)
 # in which records of the topic of schema changes are read
 _DDL_FORMATS: Final = frozenset({Format.JSON, Format.UNSEEN})
-_AUTOCREATE = "publication.autocreate.mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,35 +478,6 @@ def _naming_faults(settings: Named, transforms: Transforms) -> Iterator[CdcError
     for name, value in settings.unseen_here.items():
         if re.fullmatch(_NAMES_TOPICS, name):
             yield unseen_error(name, value)
-
-
-def healing_settings(cfg: Mapping[str, str]) -> tuple[str, ...]:
-    """Settings with which a connector hides a gap instead of failing (INV 5), as `name=value`."""
-    effective = by_todays_names(cfg).known
-    hits = (
-        f"{k}={v}"
-        for k, v in effective.items()
-        for pattern, bad in _HEALS_ITSELF
-        if re.fullmatch(pattern, k) and bad(v.strip())
-    )
-    return tuple(sorted(hits))
-
-
-def remakes_publication(config: Mapping[str, str]) -> str:
-    """The setting with which a PostgreSQL connector makes a lost publication again, as `name=value`; "" if it does not.
-
-    The rows between the loss and the start never come. While the publication exists and covers the tables nothing is lost.
-    """
-    cfg = by_todays_names(config).known
-    reads_it = cfg.get("connector.class") == _POSTGRES_CONNECTOR and cfg.get("plugin.name", "pgoutput") == "pgoutput"
-    mode = cfg.get(_AUTOCREATE, "all_tables").strip().lower()
-    return f"{_AUTOCREATE}={mode}" if reads_it and mode != "disabled" else ""
-
-
-def publication_of(config: Mapping[str, str]) -> str:
-    """The name of a PostgreSQL connector's publication; "" where it can't be seen."""
-    settings = by_todays_names(config)
-    return "" if "publication.name" in settings.unseen else settings.known.get("publication.name", "dbz_publication")
 
 
 def _present(cfg: Mapping[str, str], pattern: str) -> tuple[tuple[str, str], ...]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.debezium.config import ConnectorSettings, remakes_publication
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.events.mysql import DecodeModes, MySqlValues
+from airflow_cdc.connectors.debezium.healing import remakes_publication
 from airflow_cdc.connectors.debezium.routing import KeyMark, _compiled, full_match, is_listed
 from airflow_cdc.connectors.debezium.rows import check_nulls
 from airflow_cdc.core.errors import ConfigError, SchemaError
