@@ -9,11 +9,11 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from airflow_cdc.core.errors import ConfigError, ConnectorError
 from airflow_cdc.core.secrets import mask_text
-from airflow_cdc.core.settings import Form, read_text
+from airflow_cdc.core.settings import Form, key, read_text
 
 _RUNS: Final = 0
 _DOES_NOT_RUN: Final = 3  # of a service that is not running (LSB, systemctl is-active)
@@ -45,6 +45,15 @@ def _variable(written: object) -> str:
 
 
 VARIABLE: Final = Form("variable", _variable)
+
+
+def environment_key() -> Any:
+    """The setting that names what the commands get of the worker's environment."""
+    return key(
+        "Variables that the commands get beside PATH, HOME, LANG and TZ: names of the worker's, or NAME=value.",
+        form=VARIABLE,
+        default=(),
+    )
 
 
 def environment(names: Sequence[str], own: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar, cast
 from zoneinfo import ZoneInfo
 
-from airflow_cdc.connectors.commands import COMMAND, VARIABLE
+from airflow_cdc.connectors.commands import COMMAND, environment_key
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
@@ -53,11 +53,7 @@ class CanalSettings(ConnectorSpec):
         form=COMMAND,
     )
     cursor: Literal["file", "zookeeper"] = key("Where Canal keeps its cursors.", default="file")
-    environment: tuple[str, ...] = key(
-        "Variables that the commands get beside PATH, HOME, LANG and TZ: names of the worker's, or NAME=value.",
-        form=VARIABLE,
-        default=(),
-    )
+    environment: tuple[str, ...] = environment_key()
     log: str = key(
         "Canal's log of the destination (`logs/<name>/<name>.log`); without it nobody sees why Canal does not continue.",
         default="",

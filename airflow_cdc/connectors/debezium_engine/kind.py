@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
-from airflow_cdc.connectors.commands import COMMAND, VARIABLE
+from airflow_cdc.connectors.commands import COMMAND, environment_key
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
@@ -41,11 +41,7 @@ class EngineSettings(ConnectorSpec):
         "The file of its offsets as the Airflow worker sees it, if that differs from `offset.storage.file.filename`.",
         default="",
     )
-    environment: tuple[str, ...] = key(
-        "Variables that the commands get beside PATH, HOME, LANG and TZ: names of the worker's, or NAME=value.",
-        form=VARIABLE,
-        default=(),
-    )
+    environment: tuple[str, ...] = environment_key()
     log: str = key("Its log, as the Airflow worker sees it; without it nobody sees why it has ended.", default="")
 
     def at(self, endpoint: E) -> E:
