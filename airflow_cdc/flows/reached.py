@@ -50,6 +50,17 @@ def wait_past(
     )
 
 
+def wait_sent(run: Run, position: Watermark, standstill: float, read_at: Watermark | None = None) -> None:
+    """Wait until nothing up to `position` can still come that is not in the topics, or in the rows read at `read_at`.
+
+    If nothing was written since that read, whatever the connector has not sent yet is in those rows (INV 6). Its offset
+    would not say so: without heartbeats, on a quiet source, it stays behind the last transaction that it has sent.
+    """
+    if read_at is not None and read_at.server == position.server and read_at.position.covers(position.position):
+        return
+    wait_past(run, position, standstill)
+
+
 def wait_reading(run: Run, written: RawOffset) -> str:
     """Wait until the connector shows that it continues from the offset `written` for it; returns how it showed it.
 

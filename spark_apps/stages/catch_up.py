@@ -13,7 +13,7 @@ from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.timeline import timed
 from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.decisions.compare.part import WHOLE
-from airflow_cdc.flows.reached import wait_past
+from airflow_cdc.flows.reached import wait_sent
 from airflow_cdc.flows.stages import letters_of
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, start_of
@@ -35,9 +35,9 @@ KEEP_COMING = (
 
 
 def reach(work: Work) -> tuple[Reached, Mapping[str, TopicState]]:
-    """The source's current position, once the connector has committed an offset past it, and the topics' ends then."""
+    """The source's current position, once all up to it is in the topics or in the stages' rows, and the topics' ends then."""
     position = work.run.clients.source.position()
-    wait_past(work.run, position, work.patience.seconds)
+    wait_sent(work.run, position, work.patience.seconds, work.read_at)
     states = work.run.clients.transport.gathered(work.systems.events.routing.topics_about(work.definitions))
     ends = {name: {p: end for p, (_, end) in state.partitions.items()} for name, state in states.items()}
     return Reached(position, ends), states

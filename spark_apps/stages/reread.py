@@ -8,11 +8,12 @@ published, under the lease, if neither main nor the epoch moved meanwhile. Other
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import RereadNeededError, SinkError, UnknownStateError, VerificationError
 from airflow_cdc.core.pipeline import Policy
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.topics import TopicOffsets
@@ -83,8 +84,8 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
         )
     work = open_work(run, spark)
     with staged(work, table) as stage, explained(SinkError, "read the table again", where=f"table {name}", todo=AGAIN):
-        table = read_anew(work, stage, name)
-        outcome = compared(work.on(stage, table))
+        table, watermark = read_anew(work, stage, name)
+        outcome = compared(replace(work.on(stage, table), read_at=watermark))
         report = report_of(outcome)
         if report.verdict is not Verdict.MATCH:
             raise VerificationError(
@@ -107,8 +108,8 @@ def reread(run: Run, spark: SparkSession, name: str, tries: int) -> Reread:
 AGAIN = "Main is as it was; the next apply tries again."
 
 
-def read_anew(work: Work, stage: Stage, name: str) -> Table:
-    """Replace the stage's rows with the source's current rows; returns the definition they were read with.
+def read_anew(work: Work, stage: Stage, name: str) -> tuple[Table, Watermark]:
+    """Replace the stage's rows with the source's current rows; returns the definition and the position they were read with.
 
     The topics' ends are taken first. Every change before them is visible to the read, and changes after them that the
     watermark covers count as applied; so nothing is skipped, and nothing old is applied over the rows just read.
@@ -131,7 +132,7 @@ def read_anew(work: Work, stage: Stage, name: str) -> Table:
     ledger = ChunkLedger(watermark.hash, watermark.server, table.fingerprint)
     reading = Reading(table, stage, ledger, Stamp(work.epochs.of(name), watermark.to_json(), ends), watermark)
     read_table(Tools(work.spark, work.systems.reader, work.systems.writer), reading, Progress({name: 0}))
-    return table
+    return table, watermark
 
 
 def _check_removed(work: Work, stage: Stage, table: Table, rows: int) -> None:

@@ -64,6 +64,7 @@ class Work:
             is compared.
         asked: what tables are asked about before their events are applied.
         xa: the source's XA transactions before anything is compared.
+        read_at: the rows of every stage were read at this position; None if events brought some of them.
     """
 
     run: Run
@@ -77,6 +78,7 @@ class Work:
     watermark: Watermark | None = None
     asked: Asked | None = None
     xa: XaState | None = None
+    read_at: Watermark | None = None
 
     def of(self, tables: Collection[str]) -> Work:
         """The work on these tables only."""

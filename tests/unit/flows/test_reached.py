@@ -16,6 +16,7 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.core.observation import ConnectorState, TaskState
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.decisions.diagnosis.catchup import Reading, progress_text, seconds_left
 from airflow_cdc.flows import reached
 from airflow_cdc.flows.run import Run
@@ -67,6 +68,29 @@ def test_inv_37_heartbeats_that_move_the_time_alone_are_no_progress(run: Run) ->
     answers(run, (offset(70, age=100 - at) for at in range(100)))
     with pytest.raises(DeadlineError, match=r"nothing has moved for 1 s; last seen: offset .*1-70"):
         reached.wait_past(run, WATERMARK)
+
+
+LATER = moved(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-81"))
+
+
+def test_inv_06_rows_read_since_the_last_change_need_no_offset(run: Run) -> None:
+    """Without heartbeats the offset of a quiet source stays behind the transaction that was sent last."""
+    answers(run, (offset(79) for _ in range(100)))
+    reached.wait_sent(run, WATERMARK, 1, WATERMARK)
+    reached.wait_sent(run, WATERMARK, 1, LATER)
+    connector: Any = run.clients.connector
+    assert not connector.committed_offset.called
+
+
+@pytest.mark.parametrize(
+    "read_at", [None, WATERMARK, replace(LATER, server="1ae2a9cc-0000-11ef-8000-000000000000")], ids=str
+)
+def test_inv_06_a_change_since_the_rows_were_read_is_waited_for(run: Run, read_at: Watermark | None) -> None:
+    answers(run, (offset(80) for _ in range(100)))
+    with pytest.raises(DeadlineError, match="to read past"):
+        reached.wait_sent(run, LATER, 0.5, read_at)
+    answers(run, iter([offset(80), offset(81)]))
+    reached.wait_sent(run, LATER, 0.5, read_at)
 
 
 def test_a_connector_that_fails_ends_the_wait_at_once(run: Run) -> None:

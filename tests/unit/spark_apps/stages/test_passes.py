@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
@@ -35,6 +36,18 @@ def work_on(*tables: str, systems: Any = None) -> Work:
 
 def named(table: str) -> Any:
     return SimpleNamespace(full_name=table, table=SimpleNamespace(full_name=table))
+
+
+@pytest.mark.parametrize("read_at", [None, "R"])
+def test_what_was_read_is_known_to_the_wait_for_the_connector(read_at: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(catching, "wait_sent", lambda *arguments: waits.append(arguments))
+    source = SimpleNamespace(position=lambda: "P")
+    run: Any = SimpleNamespace(clients=SimpleNamespace(source=source, transport=SimpleNamespace(gathered=lambda _: {})))
+    routing = SimpleNamespace(routing=SimpleNamespace(topics_about=list))
+    work = replace(work_on(TABLE, systems=SimpleNamespace(events=routing)), run=run, read_at=read_at)
+    assert catching.reach(work.of([TABLE]))[0].position == cast("Any", "P")
+    assert waits == [(run, "P", 1.0, read_at)]
 
 
 @pytest.mark.parametrize("coming", [0, 2, 100])
