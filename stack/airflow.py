@@ -34,6 +34,9 @@ _MIGRATE = """if [ -f "$2" ]; then cp "$2" "$3"
 else "$0" -m airflow db migrate && mkdir -p "$(dirname "$2")" && cp "$3" "$2.$$" && mv "$2.$$" "$2"
 fi && touch "$1"
 """
+# Seconds that a task waits for an answer of the API server before it is given up. The first one builds what answers, and
+# on two busy cores took two minutes; Airflow's own five seconds end a task before it has begun.
+_PATIENCE = {"execution_api_timeout": "180"}
 # a scheduler that is asked to end waits for its idle workers for ever; nothing in it needs a longer farewell
 GRACE_S = 4.0
 # nothing is taken from elsewhere: Airflow writes its own airflow.cfg with the database
@@ -224,7 +227,7 @@ def environment(home: Path, settings: AirflowSettings) -> dict[str, str]:
 
 
 def stock_environment(home: Path, url: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a shell in which `airflow` works, with `env` and the address: nothing else is set."""
+    """The environment of a shell in which `airflow` works, with `env`, the address and patience: nothing else is set."""
     programs = str(Path(sys.executable).parent)
     foreign = ("AIRFLOW", "PYSPARK", "SPARK", "GX_")
     inherited = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
@@ -234,6 +237,7 @@ def stock_environment(home: Path, url: str, env: Mapping[str, str]) -> dict[str,
         "PATH": os.pathsep.join((programs, os.environ.get("PATH", os.defpath))),
         "AIRFLOW__API__PORT": url.rpartition(":")[2],
         "AIRFLOW__API__BASE_URL": url,
+        **{f"AIRFLOW__WORKERS__{key.upper()}": value for key, value in _PATIENCE.items()},
         **env,
     }
 
@@ -247,7 +251,7 @@ def _launch(server: AirflowServer, name: str, logs: Path, *, keep: bool) -> Chil
 
 def _config(home: Path, port: int, settings: AirflowSettings) -> str:
     """airflow.cfg. A single `%` would be an interpolation: none of the values holds one."""
-    sections: dict[str, dict[str, str]] = {
+    sections: dict[str, Mapping[str, str]] = {
         "core": {
             "dags_folder": str(settings.dags_folder.absolute()),
             "plugins_folder": str(PLUGINS),
@@ -277,6 +281,7 @@ def _config(home: Path, port: int, settings: AirflowSettings) -> str:
             "secret_key": secrets.token_hex(24),
         },
         "api_auth": {"jwt_secret": secrets.token_urlsafe(48)},
+        "workers": _PATIENCE,
         "scheduler": {"scheduler_heartbeat_sec": "1", "scheduler_idle_sleep_time": "0.5"},
         # a parse costs a second or two of one core, and the files do not change while this runs
         "dag_processor": {"refresh_interval": "30", "min_file_process_interval": "300"},
