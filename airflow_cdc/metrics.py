@@ -55,7 +55,7 @@ def of_observation(observation: StoredObservation) -> None:
         "cdc.transactions_behind": observation.behind,
         "cdc.events_waiting": observation.waiting,
         "cdc.retention_left": observation.retention.margin_bytes if observation.retention else None,
-        "cdc.time_to_purge": (observation.forecast or {}).get("earliest_s"),
+        "cdc.time_to_purge": observation.forecast.earliest_s if observation.forecast else None,
     }
     _send(observation.pipeline, known)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
@@ -156,7 +157,7 @@ def _report(night: NightRun, table: Table) -> TableReport:
         report = main.reported(outcome, make_report(outcome, judged(facts)), xa_open=night.work.xa_open)
         if behind := report.caught_up:
             facts = facts.of_main(report.compared_at.snapshot_id, behind.events)
-        store_json(run, _facts_file(table.full_name), facts.to_json())
+        store_json(run, _facts_file(table.full_name), plain(facts))
         return _keep(night, plan, state, outcome, report)
 
 
@@ -248,7 +249,7 @@ def _page(run: Run, tables: Iterable[str]) -> str:
     """Make the page about what was counted in all tables, by an earlier try of this run too; returns where it is."""
     reports = ReportStore(run.report_dir)
     files = for_each(lambda name: reports.json(run.pipeline.name, run.run_id, _facts_file(name)), tuple(sorted(tables)))
-    data_docs.keep_facts(report_folder(run), [Counted.from_json(one) for one in files if one])
+    data_docs.keep_facts(report_folder(run), [read(Counted, one) for one in files if one])
     data_docs.make_page(reports, run.pipeline.name, run.run_id)
     return f"{report_folder(run)}/{data_docs.FOLDER}/index.html"
 

@@ -10,15 +10,15 @@ proves nothing about it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from airflow_cdc.alerting.severity import Severity, severity_of
+from airflow_cdc.core.codec import Moment, MomentOrNone, read
 from airflow_cdc.core.errors import MALFORMED
 from airflow_cdc.core.pipeline import AlertPolicy
-from airflow_cdc.reports.forms import moment, read
 
 # problem code → the ranks of its rows, in the order of judgement
 Ranks = Mapping[str, tuple[int, ...]]
@@ -68,10 +68,10 @@ class Outage:
 
     code: str
     epoch: int
-    since: str
-    notified_at: str = ""
+    since: Moment
+    notified_at: MomentOrNone = ""
     notifications: int = 0
-    clear_since: str = ""
+    clear_since: MomentOrNone = ""
     recovery: str = ""
     standing: bool = False
 
@@ -102,17 +102,11 @@ class OutageLog:
     version: int = 0
     outages: tuple[Outage, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {"version": self.version, "outages": [asdict(outage) for outage in self.outages]}
-
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | None) -> OutageLog:
-        """The inverse of to_json(); an empty log if this version does not understand `value`."""
+        """Read it from JSON; an empty log if this version does not understand `value`."""
         try:
-            stored = value or {}
-            outages = tuple(map(_outage, stored.get("outages") or ()))
-            return cls(int(stored.get("version") or 0), outages)
+            return read(cls, value or {})
         except MALFORMED:
             return cls()
 
@@ -207,14 +201,6 @@ def proves_over(code: str, current: str, ranks: Ranks) -> bool:
     if UNKNOWN in (code, current):
         return code != current and code == UNKNOWN
     return current in ranks and max(ranks.get(code, ()), default=0) < min(ranks[current])
-
-
-def _outage(value: Any) -> Outage:
-    """Raises one of MALFORMED."""
-    outage = read(Outage, value)
-    for at in filter(None, (outage.since, outage.notified_at, outage.clear_since)):
-        moment(at)
-    return outage
 
 
 def _same(outage: Outage, sighting: Sighting) -> bool:

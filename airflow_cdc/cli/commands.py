@@ -18,6 +18,7 @@ from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, table
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.check import Check
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import CdcError, UnknownStateError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
@@ -142,7 +143,7 @@ def diagnose(args: Namespace) -> int:
     recovery_plan = make_plan(diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline))
     head = {"pipeline": args.pipeline, "taken_at": observation.taken_at}
     runbook = runbook_url(diagnosis.code)
-    data = {**head, **diagnosis.to_json(), "runbook": runbook, "plan": recovery_plan.to_json()}
+    data = {**head, **plain(diagnosis), "runbook": runbook, "plan": plain(recovery_plan)}
     emit(
         args,
         data,
@@ -179,7 +180,7 @@ def plan(args: Namespace) -> int:
         diagnosis, observation.pipeline.policy, observation, rules_for(observation.pipeline), asked=strategy
     )
     recovery_plan = looked_through(run_of(args), made, observation.pipeline.source.tables)
-    data = {"pipeline": args.pipeline, "problem": diagnosis.code, **recovery_plan.to_json()}
+    data = {"pipeline": args.pipeline, "problem": diagnosis.code, **plain(recovery_plan)}
     emit(args, data, pairs({**data, "steps": " → ".join(recovery_plan.steps)}))
     return diagnosis.exit_status
 

@@ -34,6 +34,7 @@ from airflow_cdc.control.document import (
 )
 from airflow_cdc.control.lease import Ended, Sight, refuse_held, refuse_lost, watched, without_a_run
 from airflow_cdc.control.ledger import LedgerEntry
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import (
     MALFORMED,
@@ -123,7 +124,7 @@ class Control:
             read_seconds=last.get("read_seconds"),
             servers=tuple(state["ledger"].get(SERVERS) or ()),
             abandoned=state["abandoned"],
-            refused={t: RefusedTable.from_json(table) for t, table in (state["ledger"].get(REFUSED) or {}).items()},
+            refused={t: read(RefusedTable, table) for t, table in (state["ledger"].get(REFUSED) or {}).items()},
             epochs=state["epochs"],
             apply_error=apply_error(state["ledger"]),
             compared_xa=compared_xa(state),
@@ -235,9 +236,9 @@ class Control:
             before = _lease(state)
             expires = (self._clock() + timedelta(seconds=ttl)).isoformat(timespec="milliseconds")
             known = before.dag_id if before is not None and before.owner == owner else ""
-            return {**state, "lease": Lease(owner, expires, dag_id or known, ttl, uuid.uuid4().hex[:8]).to_json()}
+            return {**state, "lease": plain(Lease(owner, expires, dag_id or known, ttl, uuid.uuid4().hex[:8]))}
 
-        return Lease.from_json(self.update(change, what)["lease"])
+        return read(Lease, self.update(change, what)["lease"], more=True)
 
     def release(self, owner: str) -> bool:
         """Give the lease back. Returns False, and changes nothing, if it is not `owner`'s."""
@@ -463,7 +464,7 @@ class Control:
 
     def compared(self, xa: XaState | None, verdicts: Mapping[str, Verdict]) -> None:
         """Store the source's XA state from before these tables were compared (INV 32); see with_xa()."""
-        states = {name: None if xa is None else xa.to_json() for name in verdicts}
+        states = {name: None if xa is None else plain(xa) for name in verdicts}
         equal = [name for name, verdict in verdicts.items() if verdict is Verdict.MATCH]
         if xa is not None:
             self.update(lambda state: with_xa(state, states, equal), f"XA state of {len(states)} tables")
@@ -492,7 +493,7 @@ class Control:
 
 
 def _lease(state: Document) -> Lease | None:
-    return None if state["lease"] is None else Lease.from_json(state["lease"])
+    return None if state["lease"] is None else read(Lease, state["lease"], more=True)
 
 
 # fields that never change once a recovery is open

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from airflow_cdc.core.codec import read
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.lease import Lease
@@ -142,7 +143,7 @@ def _check(document: Document) -> None:
     if wrong := sorted(part for part, fault in faults.items() if fault):
         raise TypeError(f"{wrong[0]} has an unknown form")
     if lease is not None:
-        Lease.from_json(lease)
+        read(Lease, lease, more=True)
 
 
 def _values(document: Document, part: str) -> Collection[Any]:
@@ -168,7 +169,7 @@ def parse(text: str) -> Document:
 
 def compared_xa(document: Document) -> dict[str, XaState]:
     """Table → the source's XA state before the last comparison that proved the table equal, or else before its first."""
-    return {name: XaState.from_json(value) for name, value in _xa(document).items() if value}
+    return {name: read(XaState, value) for name, value in _xa(document).items() if value}
 
 
 def _xa(document: Document) -> Document:

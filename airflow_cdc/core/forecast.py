@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from airflow_cdc.core.codec import Seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +36,12 @@ class Margin:
         """The margin as a share of the kept log, 0 to 1."""
         return self.margin_bytes / self.log_bytes if self.log_bytes else 0.0
 
-    def to_json(self) -> dict[str, int]:
-        """Plain JSON."""
-        return {"margin_bytes": self.margin_bytes, "log_bytes": self.log_bytes}
-
 
 @dataclass(frozen=True, slots=True)
 class PurgeForecast:
     """The shortest time in seconds until the position may be purged (None: never automatically), and why."""
 
-    earliest_s: float | None
+    earliest_s: Seconds
     in_newest_file: bool
     basis: str
 
@@ -66,10 +63,6 @@ class Forecast:
     write_bytes_s: float | None
     rotation_s: float | None
     basis: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 def snapshot_fits(retention: Retention, seconds: float) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from airflow_cdc.core.codec import Moment
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.forecast import Margin, PurgeForecast, Retention
 from airflow_cdc.core.lease import Lease
@@ -288,7 +289,7 @@ class Ahead:
 
     count: int
     seen: int
-    since: str
+    since: Moment
     end: TopicOffsets
 
 
@@ -318,16 +319,6 @@ class RefusedTable:
     at: str = ""
     tries: int = 0
     stamp: object = None
-
-    def to_json(self) -> dict[str, object]:
-        """The form that the ledger stores."""
-        return {"why": self.why, "at": self.at, "tries": self.tries, "stamp": self.stamp}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> RefusedTable:
-        """The inverse of to_json(); absent values become empty."""
-        texts = str(value.get("why") or ""), str(value.get("at") or "")
-        return cls(*texts, int(value.get("tries") or 0), value.get("stamp"))
 
 
 @dataclass(frozen=True, slots=True)

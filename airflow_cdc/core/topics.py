@@ -117,8 +117,9 @@ class TopicOffsets:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TopicOffsets:
-        """The inverse of `to_json`. Raises KeyError, TypeError or ValueError for anything else."""
-        return cls(str(value["id"]), {whole(p, "a partition"): n for p, n in value["partitions"].items()})
+        """The inverse of `to_json`; observations once had them by their fields. Raises one of MALFORMED for anything else."""
+        topic_id, ends = ("topic_id", "next") if "next" in value else ("id", "partitions")
+        return cls(str(value[topic_id]), {whole(p, "a partition"): n for p, n in value[ends].items()})
 
 
 # Topic → how far it counts as read. A topic that is absent did not exist then: it is read from 0 (INV 16).

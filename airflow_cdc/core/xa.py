@@ -6,9 +6,7 @@ transaction. So the server's counters tell whether it may have happened, and a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 # a start time is the clock minus an uptime in whole seconds
 _SAME_START_S = 10
@@ -32,15 +30,6 @@ class XaState:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "open", tuple(self.open))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, for the control table."""
-        return {**asdict(self), "open": list(self.open)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> XaState:
-        """The inverse of `to_json`."""
-        return cls(**value)
 
     def same_count(self, other: XaState) -> bool:
         """Whether the counters of both began at the same start of the same server."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError, TransportError
 from airflow_cdc.core.observation import Observation, SinkFacts, SinkTableFacts
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
@@ -43,8 +44,8 @@ def decide(run: Run, strategy: str | None = None) -> Facts:
         "deletes": deletes,
         "taken_at": observation.taken_at,
         "note": run.options.note,
-        "diagnosis": diagnosis.to_json(),
-        "plan": plan.to_json(),
+        "diagnosis": plain(diagnosis),
+        "plan": plain(plan),
     }
     run.clients.control.ledger_set(run.run_id, "decision", decision)
     return decision

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from airflow_cdc.control.control import REFUSED
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.observation import RefusedTable
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.flows.stages import staging_of
@@ -22,7 +23,7 @@ def note_refused(run: Run, table: str, why: str, *, tried: bool) -> None:
         return
     tries = failed_tries(run, table) + int(tried)
     refused = RefusedTable(why, now_iso(), tries, _stamp(run, table))
-    run.clients.control.ledger_set(REFUSED, table, refused.to_json())
+    run.clients.control.ledger_set(REFUSED, table, plain(refused))
 
 
 def failed_tries(run: Run, table: str) -> int:
@@ -37,7 +38,7 @@ def failed_tries(run: Run, table: str) -> int:
 def _noted(run: Run, table: str) -> RefusedTable | None:
     """The record of the table that is still valid; None if there is none."""
     note = run.clients.control.ledger_get(REFUSED).get(table)
-    refused = RefusedTable.from_json(note) if note else None
+    refused = read(RefusedTable, note) if note else None
     return refused if refused is not None and refused.stamp == _stamp(run, table) else None
 
 

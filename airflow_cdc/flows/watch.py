@@ -24,6 +24,7 @@ from airflow_cdc.alerting.outage import (
     advance,
     notified,
 )
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.observation import ControlFacts, Observation, Unknown
 from airflow_cdc.core.problem import Rules
@@ -184,11 +185,11 @@ def tell(run: Run, carried: OutageLog | None = None, at: str = "") -> Facts:
         "pipeline": run.pipeline.name,
         "outage": outage.name if outage else "",
         "alerts": [alert.to_json() for alert in alerts],
-        "diagnosis": current.diagnosis.to_json(),
-        "plan": current.plan.to_json(),
+        "diagnosis": plain(current.diagnosis),
+        "plan": plain(current.plan),
         "recover": current.recover,
         "recovery_run_id": outage.recovery if outage else "",
-        "outages": outages.to_json(),
+        "outages": plain(outages),
     }
 
 
@@ -217,7 +218,7 @@ def load_log(run: Run, carried: OutageLog, readable: bool) -> OutageLog:
 def save_log(run: Run, outages: OutageLog) -> None:
     """Store the log. If that fails, the watch continues with its own copy, which Airflow keeps in XCom."""
     try:
-        run.clients.control.ledger_set(LEDGER, LOG_KEY, outages.to_json())
+        run.clients.control.ledger_set(LEDGER, LOG_KEY, plain(outages))
     except Exception as error:
         reason = foreseen(error, "writing the control table")
         log.warning("%s: the open outages could not be stored in the control table: %s", run.where, reason)

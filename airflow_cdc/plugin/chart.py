@@ -68,11 +68,11 @@ def retention_chart(observation: StoredObservation | None) -> Chart | None:
 
 def purge_at(observation: StoredObservation) -> datetime | None:
     """The earliest moment at which the server may remove the stored position; None if none is forecast, or it is lost."""
-    seconds = (observation.forecast or {}).get("earliest_s")
+    seconds = observation.forecast.earliest_s if observation.forecast else None
     lost = severity_of(observation.diagnosis.code, observation.diagnosis.strategies) is Severity.CRITICAL
     if seconds is None or lost:
         return None
-    return datetime.fromisoformat(observation.taken_at).astimezone(UTC) + timedelta(seconds=float(seconds))
+    return datetime.fromisoformat(observation.taken_at).astimezone(UTC) + timedelta(seconds=seconds)
 
 
 def _time(sample: Sample) -> datetime:

@@ -36,7 +36,6 @@ _MEANINGS = {
 _COMPUTED = (
     "actions", "unreachable", "data_age", "data_lag", "urgency", "last_runs", "chart", "purge_in", "left", "forecast"
 )  # fmt: skip
-_FORECAST = {"earliest_s": "purged in {} at the earliest", "latest_s": "in {} at the latest"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,10 +149,10 @@ class Row:
     @property
     def forecast(self) -> str:
         """The forecast in one line; "" if none is stored."""
-        stored = (self.seen.forecast if self.seen else None) or {}
-        texts = [label.format(span(stored[key])) for key, label in _FORECAST.items() if stored.get(key) is not None]
-        line = ", ".join(texts)
-        return f"{line} ({stored['basis']})" if line and stored.get("basis") else line or str(stored.get("basis") or "")
+        forecast = self.seen.forecast if self.seen else None
+        if forecast is None or forecast.earliest_s is None:
+            return forecast.basis if forecast else ""
+        return f"purged in {span(forecast.earliest_s)} at the earliest ({forecast.basis})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import CdcError, VerificationError
 from airflow_cdc.decisions.compare.expectations import REPEATED, ROWS, Counted, Expected, columns_beside, judged
 from airflow_cdc.names import file_part
@@ -49,7 +50,7 @@ NAMED = {"result_format": "COMPLETE", "unexpected_index_column_names": [TABLE]}
 
 def keep_facts(folder: str, tables: Sequence[Counted]) -> None:
     """Keep what was counted in a run's report folder, for the page that is made when the run ends."""
-    ReportStore(folder).write(json.dumps([one.to_json() for one in tables]), FACTS)
+    ReportStore(folder).write(json.dumps([plain(one) for one in tables]), FACTS)
 
 
 def make_page(reports: ReportStore, pipeline: str, run_id: str) -> None:
@@ -77,7 +78,7 @@ def main() -> int:
     """`python -m airflow_cdc.reports.data_docs FOLDER`, with the facts on stdin."""
     # jsonschema imports it where it is installed, and builds a grammar of it: a second, for a format that nothing here has
     sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
-    write_pages([Counted.from_json(one) for one in json.load(sys.stdin)], Path(sys.argv[1]))
+    write_pages([read(Counted, one) for one in json.load(sys.stdin)], Path(sys.argv[1]))
     return 0
 
 

@@ -11,11 +11,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import MALFORMED, CdcError
 from airflow_cdc.core.kind import Lazy
 from airflow_cdc.core.report import RecoveryReport
@@ -148,21 +149,21 @@ class ReportStore:
 
     def _kept_pairs(self, report: RecoveryReport, table: str) -> list[RowPair]:
         try:
-            return self._parsed(_pairs, report.pipeline, safe(report.run_id), rows_file(table)) or []
+            return self._parsed(partial(_each, RowPair), report.pipeline, safe(report.run_id), rows_file(table)) or []
         except CdcError:
             return []
 
     def observation(self, pipeline: str) -> StoredObservation | None:
         """The newest stored observation of a pipeline, or None if there is none."""
-        return self._parsed(StoredObservation.from_json, pipeline, OBSERVATION)
+        return self._parsed(partial(read, StoredObservation), pipeline, OBSERVATION)
 
     def runs(self, pipeline: str) -> list[RunSummary]:
         """The newest runs of a pipeline that left a report, newest first."""
-        return self._parsed(_runs, pipeline, RUNS) or []
+        return self._parsed(partial(_each, RunSummary), pipeline, RUNS) or []
 
     def silences(self, pipeline: str) -> list[Silence]:
         """Who acknowledged a problem of the pipeline or muted it, oldest first, as an audit."""
-        return self._parsed(_silences, pipeline, SILENCES) or []
+        return self._parsed(partial(_each, Silence), pipeline, SILENCES) or []
 
     def silence(self, pipeline: str, code: str, moment: str) -> Silence | None:
         """The silence that covers the problem `code` at that time (ISO), if there is one."""
@@ -170,7 +171,7 @@ class ReportStore:
 
     def keep_silences(self, pipeline: str, silences: Sequence[Silence]) -> None:
         """Store the list of silences; it replaces the previous one."""
-        self.write(_text([one.to_json() for one in silences]), pipeline, SILENCES)
+        self.write(_text([plain(one) for one in silences]), pipeline, SILENCES)
 
     def _parsed(self, parse: Callable[[Any], T], *parts: str) -> T | None:
         text = self.read(*parts)
@@ -192,7 +193,7 @@ class ReportStore:
 
     def keep_observation(self, observation: StoredObservation) -> str:
         """Store an observation; it replaces the previous one."""
-        return self.write(_text(observation.to_json()), observation.pipeline, OBSERVATION)
+        return self.write(_text(plain(observation)), observation.pipeline, OBSERVATION)
 
     def keep_report(self, report: RecoveryReport) -> str:
         """Write a run's report.json."""
@@ -204,7 +205,7 @@ class ReportStore:
         """
         for _ in range(TRIES):
             listed = with_run(self._known(pipeline), run, equal)
-            self.write(_text([one.to_json() for one in listed]), pipeline, RUNS)
+            self.write(_text([plain(one) for one in listed]), pipeline, RUNS)
             if {one.run_id: one.ended_at for one in self._known(pipeline)}.get(run.run_id) == run.ended_at:
                 return
 
@@ -222,16 +223,8 @@ def _own_folder(folder: Path) -> None:
         folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
 
 
-def _pairs(value: Any) -> list[RowPair]:
-    return [RowPair.from_json(one) for one in value]
-
-
-def _silences(value: Any) -> list[Silence]:
-    return [Silence.from_json(one) for one in value]
-
-
-def _runs(value: Any) -> list[RunSummary]:
-    return [RunSummary.from_json(one) for one in value]
+def _each(kind: type[T], value: Any) -> list[T]:
+    return [read(kind, one) for one in value]
 
 
 def _text(value: Any) -> str:

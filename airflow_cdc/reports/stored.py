@@ -6,17 +6,16 @@ Readers of these files never contact a source, so each file states its age.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
-from airflow_cdc.core.forecast import Margin
+from airflow_cdc.core.codec import Moment, MomentOrNone
+from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.observation import Ahead, ConnectorFacts, Observation, SinkFacts, SourceFacts
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.lag import events_waiting
 from airflow_cdc.decisions.diagnosis.strategy import POSITION_ONLY
-from airflow_cdc.reports.forms import duration, moment, read
 
 KEPT_CHANGES = 200
 KEPT_RUNS = 50
@@ -31,7 +30,7 @@ LASTING = "lasting:"
 class Change:
     """The problem became `code` at `at` (ISO time of the observation that first said so)."""
 
-    at: str
+    at: Moment
     code: str
 
 
@@ -39,7 +38,7 @@ class Change:
 class Sample:
     """The share (0 to 1) of the kept log that lay before the stored position, at `at` (ISO)."""
 
-    at: str
+    at: Moment
     left: float
 
 
@@ -57,14 +56,14 @@ class StoredObservation:
     the stored position (unix seconds). `behind` is how many transactions the
     server has executed beyond the stored set, None without GTID. `unknowns`: part → why it could not be read.
     `changes` are the newest changes of the problem, oldest first. `forecast`: when the
-    stored position may be purged at the earliest, and why (a PurgeForecast as JSON), None if unknown.
+    stored position may be purged at the earliest, and why, None if unknown.
     `samples`: the retention at earlier observations and this one, oldest first; older ones are further apart.
     `choices`: the strategies that a person may choose for the problem → why one can't be carried out; "" if it can.
     `waiting`: how many events wait to be applied; None if unknown. `ahead`: topic → those that wait in front of it.
     """
 
     pipeline: str
-    taken_at: str
+    taken_at: Moment
     diagnosis: Diagnosis
     connector: str | None
     stored: str | None
@@ -75,7 +74,7 @@ class StoredObservation:
     retention: Margin | None
     unknowns: Mapping[str, str]
     changes: tuple[Change, ...]
-    forecast: Mapping[str, Any] | None = None
+    forecast: PurgeForecast | None = None
     samples: tuple[Sample, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
     waiting: int | None = None
@@ -121,49 +120,12 @@ class StoredObservation:
             retention=margin,
             unknowns=obs.unknowns,
             changes=(*known, *fresh),
-            forecast=asdict(purge_forecast) if purge_forecast else None,
+            forecast=purge_forecast,
             samples=thinned((*(before.samples if before else ()), *sample)),
             choices=dict(choices or {}),
             waiting=events_waiting(obs),
             ahead=obs.sink.ahead if isinstance(obs.sink, SinkFacts) else {},
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {
-            "pipeline": self.pipeline,
-            "taken_at": self.taken_at,
-            "diagnosis": self.diagnosis.to_json(),
-            "connector": self.connector,
-            "stored": self.stored,
-            "position_ts": self.position_ts,
-            "oldest": self.oldest,
-            "newest": self.newest,
-            "behind": self.behind,
-            "retention": self.retention.to_json() if self.retention else None,
-            "unknowns": dict(self.unknowns),
-            "changes": [{"at": change.at, "code": change.code} for change in self.changes],
-            "forecast": dict(self.forecast) if self.forecast else None,
-            "samples": [asdict(sample) for sample in self.samples],
-            "choices": dict(self.choices),
-            "waiting": self.waiting,
-            "ahead": {topic: asdict(one) for topic, one in self.ahead.items()},
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> StoredObservation:
-        """The inverse of to_json(). Raises ValueError for anything else."""
-        stored = read(cls, value)
-        for at in (
-            stored.taken_at,
-            *(change.at for change in stored.changes),
-            *(sample.at for sample in stored.samples),
-            *(one.since for one in stored.ahead.values()),
-        ):
-            moment(at)
-        for name in ("earliest_s", "latest_s"):
-            duration((stored.forecast or {}).get(name))
-        return stored
 
 
 def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Sample, ...]:
@@ -182,11 +144,11 @@ class Silence:
     """
 
     by: str
-    at: str
-    until: str
+    at: Moment
+    until: Moment
     reason: str
     code: str = ""
-    ended_at: str = ""
+    ended_at: MomentOrNone = ""
     ended_by: str = ""
 
     def covers(self, code: str, moment: str) -> bool:
@@ -194,18 +156,6 @@ class Silence:
         if self.ended_at or self.code not in ("", code):
             return False
         return datetime.fromisoformat(self.at) <= datetime.fromisoformat(moment) < datetime.fromisoformat(self.until)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Silence:
-        """The inverse of to_json(). Raises ValueError for anything else."""
-        stored = read(cls, value)
-        for at in (stored.at, stored.until, *([stored.ended_at] if stored.ended_at else [])):
-            moment(at)
-        return stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +174,11 @@ class RunSummary:
     problem: str
     strategy: str
     verdict: Verdict
-    ended_at: str
+    ended_at: Moment
     seconds: float
     dag_id: str = ""
     differs: tuple[str, ...] = ()
-    verified_through: Mapping[str, str] = field(default_factory=dict)
+    verified_through: Mapping[str, Moment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "verdict", Verdict(self.verdict))
@@ -259,20 +209,6 @@ class RunSummary:
                 if table.verified_through and table.verdict is Verdict.MATCH
             },
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        plain = {name: getattr(self, name) for name in self.__slots__}
-        times = {"verified_through": dict(self.verified_through)}
-        return plain | {"verdict": str(self.verdict), "differs": list(self.differs)} | times
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> RunSummary:
-        """The inverse of to_json(). Raises ValueError for anything else."""
-        stored = read(cls, value)
-        for at in (stored.ended_at, *stored.verified_through.values()):
-            moment(at)
-        return stored
 
 
 def with_run(runs: list[RunSummary], run: RunSummary, equal: frozenset[str] = frozenset()) -> list[RunSummary]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_cdc.alerting.outage import UNKNOWN, OutageLog
 from airflow_cdc.config.registry import get_pipeline, load_unchanged
+from airflow_cdc.core.codec import plain
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.flows.watch import limited, look
 from airflow_cdc.hooks.endpoints import aresolve_endpoints
@@ -53,5 +54,5 @@ class PipelineTrigger(ProbeTrigger):
         code, reason = current.diagnosis.code, f"{current.diagnosis.code}: {current.diagnosis.description}"
         if current.due:  # the task checks again, and reports from the state before this check
             return Answer(State.PROBLEM if current.firing else State.RECOVERED, reason)
-        self.outages = current.progress.log.to_json()
+        self.outages = plain(current.progress.log)
         return Answer(State.UNKNOWN if code == UNKNOWN else State.WAITING, reason)

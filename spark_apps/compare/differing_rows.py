@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as fn
 
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.row_diff import SHOWN, RowPair, rows_file
@@ -45,7 +46,7 @@ def keep_rows(run: Run, reader: RowReader, spark: SparkSession, outcome: Outcome
             SinkError, "read both rows", where=f"table {table.full_name}", todo="The keys are in the report."
         ):
             pairs = _pairs(reader, spark, outcome, kinds)
-            store_json(run, rows_file(table.full_name), [pair.to_json() for pair in pairs])
+            store_json(run, rows_file(table.full_name), [plain(pair) for pair in pairs])
     except CdcError as error:
         log.warning("%s", error)
 

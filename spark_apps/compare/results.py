@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.recovery import VerifiedTable
@@ -104,7 +105,7 @@ def keep(
                 **r.to_json(),
                 "snapshot_id": r.compared_at.snapshot_id,
                 "stage": labels.get(r.table, ""),
-                "xa": xa and xa.to_json(),
+                "xa": xa and plain(xa),
             }
         )
         for r in reports

@@ -87,6 +87,7 @@ def declare(home: Path) -> None:
 
 def fill(home: Path) -> None:
     """An observation and 50 past runs of each pipeline, as diagnoses and runs leave them."""
+    from airflow_cdc.core.codec import plain
     from airflow_cdc.reports.store import ReportStore, safe
     from airflow_cdc.reports.stored import RunSummary, StoredObservation
     from tests.diagnosing import diagnose
@@ -102,7 +103,7 @@ def fill(home: Path) -> None:
             report = replace(REPORT, pipeline=name, run_id=f"manual__{number}")
             store.keep_report(report)
             runs.append(RunSummary.of(report, safe(report.run_id), (now - timedelta(days=number)).isoformat()))
-        store.write(json.dumps([run.to_json() for run in runs]), name, "runs.json")
+        store.write(json.dumps([plain(run) for run in runs]), name, "runs.json")
 
 
 def median(act: Callable[[], Any], rounds: int = ROUNDS) -> float:

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import KEEP_RUNS, NEWEST_FORMAT
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError, StaleHeadError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import OpenFacts
 from airflow_cdc.core.ports import ControlStore, StoredDocument
@@ -494,7 +495,7 @@ class ControlStoreSuite:
         early, late = XaState("uuid", 1000.0, 5, 1), XaState("uuid", 1000.0, 9, 4)
         control.compared(early, {"shop.orders": Verdict.MATCH, "shop.items": Verdict.MATCH})
         control.open_recovery("r1", tables=["shop.orders", "shop.new"])
-        verified = {name: {"verdict": "MATCH", "xa": late.to_json()} for name in ("shop.orders", "shop.new")}
+        verified = {name: {"verdict": "MATCH", "xa": plain(late)} for name in ("shop.orders", "shop.new")}
         control.patch_recovery("r1", verified=verified, published={"shop.orders": 7, "shop.new": 8})
         control.close_recovery("r1")
         assert control.facts().compared_xa == {"shop.orders": late, "shop.items": early, "shop.new": late}
@@ -503,7 +504,7 @@ class ControlStoreSuite:
         self, control: Control
     ) -> None:
         early, late = XaState("uuid", 1000.0, 5, 1), XaState("uuid", 1000.0, 9, 4)
-        control.check_done("n1", "shop.orders", {"at": "1", "xa": early.to_json()}, {"verdict": "MATCH"})
+        control.check_done("n1", "shop.orders", {"at": "1", "xa": plain(early)}, {"verdict": "MATCH"})
         assert control.facts().compared_xa == {"shop.orders": early}
         control.compared(late, {"shop.orders": Verdict.MATCH})
         assert control.facts().compared_xa == {"shop.orders": late}

@@ -21,6 +21,7 @@ from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.plan import Plan
 from airflow_cdc.connectors.flink.start import StartFile
 from airflow_cdc.connectors.kafka_connect.offsets_topic import fold_offsets
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, PositionError
 from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.offset import OffsetCodec
@@ -133,7 +134,7 @@ def _meta(path: Any) -> object:
 
 
 def _lease(value: dict[str, Any]) -> object:
-    lease = Lease.from_json(value)
+    lease = read(Lease, value, more=True)
     return lease.looks_valid(NOW), lease.looks_expired(NOW), lease.looks_attended(NOW, 5.0)
 
 
@@ -170,7 +171,7 @@ PARSERS = (
     Parser(
         "next start of a Flink job", in_file(lambda path: StartFile(path).read()), json_bytes(START), (ConnectorError,)
     ),
-    Parser("lease", _lease, objects(Lease("r", "2026-11-28T00:00:00+00:00", "d").to_json()), (ValueError,)),
+    Parser("lease", _lease, objects(plain(Lease("r", "2026-11-28T00:00:00+00:00", "d"))), (ValueError, TypeError)),
     Parser(
         "snapshot of PostgreSQL",
         lambda text: Visible.parse(text).open,

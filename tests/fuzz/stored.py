@@ -17,6 +17,7 @@ from airflow_cdc.alerting.outage import Outage, OutageLog, Sighting, advance
 from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import EMPTY
 from airflow_cdc.control.ledger import LedgerEntry
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import MALFORMED, CdcError, SchemaError, UnknownStateError
 from airflow_cdc.core.pipeline import AlertPolicy
 from airflow_cdc.core.ports import StoredDocument
@@ -66,13 +67,13 @@ CONTROL = {
         "lasting:refused": {"shop.t": {"why": "w", "at": AT}},
     },
 }
-OBSERVED = StoredObservation.of(HEALTHY, diagnose(HEALTHY)).to_json()
+OBSERVED = plain(StoredObservation.of(HEALTHY, diagnose(HEALTHY)))
 SUMMARY = {
     "run_id": "r", "folder": "r", "kind": "recovery", "problem": "GTID_PURGED", "strategy": "full_snapshot", "verdict": "MATCH",
     "ended_at": AT, "seconds": 1.0, "dag_id": "d", "differs": ["shop.t"], "verified_through": {"shop.t": AT},
 }  # fmt: skip
-SILENCE = Silence("u", AT, "2026-11-29T00:00:00+00:00", "why", "GTID_PURGED").to_json()
-OUTAGES = OutageLog(3, (Outage("GTID_PURGED", 3, AT, AT, 1),)).to_json()
+SILENCE = plain(Silence("u", AT, "2026-11-29T00:00:00+00:00", "why", "GTID_PURGED"))
+OUTAGES = plain(OutageLog(3, (Outage("GTID_PURGED", 3, AT, AT, 1),)))
 NOTES = asdict(notes.Notes("n", "t", "l", 3, (("id", "bigint"),), "{}", 5.0))
 LETTER = {
     "table": "shop.t", "topic": "t", "topic_id": "i", "partition": 0, "offset": 5, "key": "YQ==", "value": None, "reason": "r",

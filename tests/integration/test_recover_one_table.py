@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.pipeline import HoldPolicy
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.flows import backlog as pending
@@ -102,11 +103,11 @@ def test_inv_39_a_recovery_that_moves_the_offset_asks_a_new_epoch_of_every_table
     )
     seen = observe(run, watch=0.0)
     found = replace(diagnose(seen), code="GTID_PURGED", strategies=("full_snapshot",))
-    plan = make_plan(found, run.pipeline.policy, seen).to_json()
+    plan = plain(make_plan(found, run.pipeline.policy, seen))
     decision: dict[str, Any] = {
         "tables": run.tables,
         "pipeline_hash": run.pipeline.hash,
-        "diagnosis": found.to_json(),
+        "diagnosis": plain(found),
         "plan": plan,
     }
     open_recovery(run, Decision.from_json(decision))

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_cdc.core.codec import read
 from airflow_cdc.core.errors import RecoveryOpenError, VerificationError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
@@ -91,7 +92,7 @@ def test_a_dry_run_names_the_keys_and_touches_nothing(mirror: Mirror, orders: Ta
         ],
         "people": [{"action": "write", "why": "different", "key": ["x|5", 5]}],
     }
-    pairs = [RowPair.from_json(one) for one in stored(run, rows_file(orders.full_name))]
+    pairs = [read(RowPair, one) for one in stored(run, rows_file(orders.full_name))]
     assert {pair.key: pair.finding for pair in pairs} == {
         "500": "only in the source",
         "400": "differs in qty",

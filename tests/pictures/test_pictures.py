@@ -22,7 +22,7 @@ import uvicorn
 import yaml
 from selenium.webdriver.chrome.webdriver import WebDriver
 
-from airflow_cdc.core.forecast import Retention
+from airflow_cdc.core.forecast import PurgeForecast, Retention
 from airflow_cdc.core.observation import ControlFacts, Observation, OpenFacts, TaskState, Unknown
 from airflow_cdc.core.report import ComparedAt, RecoveryReport, StepReport, Verdict
 from airflow_cdc.decisions.diagnosis.strategy import choices
@@ -234,7 +234,9 @@ def observed(obs: Observation, name: str, minutes: int) -> StoredObservation:
     start = NOW - timedelta(minutes=minutes)
     left = [max(0.0, 0.93 - 0.031 * h) if lost else 0.80 - 0.01 * h + 0.02 * (h % 3) for h in range(31)]
     samples = tuple(Sample((start - timedelta(hours=30 - h)).isoformat(), share) for h, share in enumerate(left))
-    forecast = {"earliest_s": 14_400.0, "basis": "closed 3 h ago, kept 7 h, purged at the next rotation"}
+    forecast = PurgeForecast(
+        14_400.0, in_newest_file=False, basis="closed 3 h ago, kept 7 h, purged at the next rotation"
+    )
     return replace(made, pipeline=name, samples=samples, forecast=forecast if name == "ledger" else None)
 
 

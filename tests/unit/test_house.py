@@ -48,7 +48,7 @@ def listed(name: str) -> set[str]:
 # --- values for dicts ----------------------------------------------------------------------------------------------------
 
 _DICT = re.compile(r"\b(dict|Mapping)\[str, Any\]|\bJsonObject\b|\bDocument\b")
-_ALLOWED = ("to_json", "from_json")
+_ALLOWED = ("to_json", "from_json", "codec.py:plain", "codec.py:sparse")  # a paper as JSON
 _STEPS = re.compile(r"\bFacts\b")  # what a step returns to XCom
 
 
@@ -79,9 +79,9 @@ def dicts(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 def passing_dicts() -> set[str]:
     return {
-        f"{path}:{name}"
+        name
         for path, tree in modules("core/", "decisions/", "flows/")
-        for name, function in functions(tree)
+        for name, function in ((f"{path}:{name}", function) for name, function in functions(tree))
         if not name.endswith(_ALLOWED) and dicts(function)
     }
 
@@ -263,8 +263,8 @@ def test_a_bare_participle_is_seen_wherever_a_name_is_bound() -> None:
 # --- core stays small ----------------------------------------------------------------------------------------------------
 
 # 250 lines of it: sinks that others write have ports, and a recovery of them has a state, of their own; 130: the timeline,
-# which every wait fills; 140: the sink connectors that fill the tables of others have a port and facts
-CORE_AT_MOST = 6_450
+# which every wait fills; 140: the sink connectors that fill the tables of others have a port and facts; 150: the codec, from reports
+CORE_AT_MOST = 6_530
 
 
 def test_core_stays_small() -> None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Any
 
 ROWS = "rows"
 REPEATED = "rows whose key another row has"
@@ -102,16 +101,6 @@ class Counted:
         if snapshot_id is None:
             return self
         return replace(self, expected=replace(self.expected, snapshot_id=snapshot_id, events=events))
-
-    def to_json(self) -> dict[str, Any]:
-        """As it is kept for the page."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Counted:
-        """The inverse of to_json. Raises KeyError or TypeError for another document."""
-        expected = {**value["expected"], **{name: tuple(value["expected"][name]) for name in ("not_null", "key")}}
-        return cls(Expected(**expected), StageFacts(**value["facts"]))
 
 
 @dataclass(frozen=True, slots=True)

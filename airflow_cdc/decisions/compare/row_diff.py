@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from airflow_cdc.names import file_part
 
@@ -48,15 +47,6 @@ class RowPair:
         """The columns in the table's order, those that differ first."""
         names = tuple(self.source or self.sink or {})
         return (*self.differ, *(name for name in names if name not in self.differ))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return asdict(self) | {"differ": list(self.differ)}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> RowPair:
-        """The inverse of to_json()."""
-        return cls(**{**value, "differ": tuple(value["differ"])})
 
 
 _FINDINGS = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from airflow_cdc.core.observation import ConnectorFacts, Observation, SourceFacts, Unknown
 from airflow_cdc.core.offset import Inside
@@ -48,15 +47,6 @@ class Other:
         """One line: what is wrong, and its evidence."""
         return f"{self.description} {'; '.join(f'{name}: {value}' for name, value in self.evidence.items())}"
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {
-            "code": self.code,
-            "description": self.description,
-            "evidence": dict(self.evidence),
-            "runbook": self.runbook,
-        }
-
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
@@ -83,23 +73,6 @@ class Diagnosis:
     def exit_status(self) -> int:
         """The exit status of a command: 0 healthy, 3 unknown, 1 any other problem."""
         return {"HEALTHY": 0, "UNKNOWN": 3}.get(self.code, 1)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, for XCom and stored observations."""
-        return {
-            "code": self.code,
-            "description": self.description,
-            "evidence": dict(self.evidence),
-            "strategies": list(self.strategies),
-            "runbook": self.runbook,
-            "remarks": list(self.remarks),
-            "others": [other.to_json() for other in self.others],
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Diagnosis:
-        """The inverse of to_json(). Versions before 0.1.0 stored neither remarks nor others."""
-        return cls(**{**value, "others": tuple(Other(**other) for other in value.get("others", ()))})
 
 
 def diagnose(observation: Observation, rules: Rules) -> Diagnosis:

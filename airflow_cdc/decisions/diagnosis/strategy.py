@@ -9,7 +9,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.forecast import snapshot_fits
@@ -73,25 +72,6 @@ class Plan:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "steps", tuple(self.steps))
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON, for XCom and reports."""
-        return {
-            "strategy": self.strategy,
-            "steps": list(self.steps),
-            "data_loss": self.data_loss,
-            "destructive": self.destructive,
-            "needs_approval": self.needs_approval,
-            "reason": self.reason,
-            "refused": self.refused,
-            "seconds": self.seconds,
-            "fits_retention": self.fits_retention,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Plan:
-        """The inverse of to_json()."""
-        return cls(**value)
 
 
 def make_plan(

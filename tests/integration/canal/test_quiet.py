@@ -103,7 +103,7 @@ class TestWithoutHeartbeats:
             assert stored.retention is not None
             assert stored.retention.left == 1
             assert stored.forecast is not None
-            assert stored.forecast["in_newest_file"]
+            assert stored.forecast.in_newest_file
             assert forecast_pipeline(scene.run).forecast.basis.startswith("the newest file")
         scene.insert(2)
         scene.wait_sent(2)
@@ -187,6 +187,6 @@ class TestByFile:
             wait_until(left_the_file, timeout=WAIT_S, what="a heartbeat to move the cursor")
         _, stored = facts(scene)
         assert stored.forecast is not None
-        assert stored.forecast["in_newest_file"] is bool(more)
+        assert stored.forecast.in_newest_file is bool(more)
         scene.sql(f"PURGE BINARY LOGS TO '{newest}'")
         assert scene.diagnosis().code == ("HEALTHY" if more else "BINLOG_PURGED")

@@ -17,6 +17,7 @@ from airflow_cdc.alerting.outage import (
     advance,
     proves_over,
 )
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.pipeline import AlertPolicy
 from airflow_cdc.kinds import rules_for
 from tests.unit.builders import PIPELINE, PROBLEMS
@@ -41,7 +42,7 @@ class Watch:
     def alerts(self, minute: float, code: str, epoch: int | None = 3, **more: bool) -> tuple[Alert, ...]:
         at = (START + timedelta(minutes=minute)).isoformat()
         progress = advance("shop", self.log, Sighting(code, epoch, at, **more), self.policy, RANKS)
-        self.log = OutageLog.from_json(progress.log.to_json())
+        self.log = OutageLog.from_json(plain(progress.log))
         assert self.log == progress.log
         return progress.alerts
 

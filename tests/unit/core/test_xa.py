@@ -10,6 +10,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.control.control import Control
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import MissingPrivilegeError
 from airflow_cdc.core.xa import XaState, rollback_doubt
 from airflow_cdc.flows.run import Run
@@ -76,7 +77,7 @@ def test_inv_32_a_dead_letter_is_not_read_again_while_one_is_open(answer: Any, s
 
 def test_it_makes_the_round_trip() -> None:
     state = replace(USED, open=("0x01", "0x02"))
-    assert XaState.from_json(state.to_json()) == state
+    assert read(XaState, plain(state)) == state
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 
 from airflow_cdc.alerting.outage import Outage, OutageLog, Progress
+from airflow_cdc.core.codec import plain
 from airflow_cdc.dags import _watch
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.strategy import Plan
@@ -25,7 +26,7 @@ FACTS = {
     "pipeline": "shop",
     "outage": "gtid_purged_e3",
     "alerts": [],
-    "diagnosis": LOST.to_json(),
+    "diagnosis": plain(LOST),
     "plan": {"strategy": "full_snapshot", "refused": False},
     "recover": True,
     "recovery_run_id": RUN_ID,
@@ -75,7 +76,7 @@ def test_an_outage_that_is_for_a_person_asks_for_none(world: dict[str, Any]) -> 
 def test_the_next_run_knows_what_this_one_told(world: dict[str, Any]) -> None:
     """Through Airflow's own XCom: it counts while the control table cannot be read."""
     known = OutageLog(7, (Outage("UNKNOWN", 0, "2026-11-23T09:00:00+00:00", "2026-11-23T09:15:00+00:00", 1),))
-    world["tell"].return_value = {**FACTS, "recover": False, "outages": known.to_json()}
+    world["tell"].return_value = {**FACTS, "recover": False, "outages": plain(known)}
     ran()
     ran()
     assert world["look"].call_args.args[1] == known

@@ -16,6 +16,7 @@ from airflow_cdc.connectors.debezium.offsets.mariadb import MariaDbCodec
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.control.control import Control
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.topics import TopicState
@@ -119,10 +120,10 @@ def test_an_observation_of_an_earlier_version_is_read() -> None:
     "newest": "mysql-bin.000010:1000", "behind": 20, "retention": {"margin_bytes": 1500, "log_bytes": 3000},
     "unknowns": {}, "changes": [{"at": "2026-11-21T09:00:00.000+00:00", "code": "HEALTHY"}], "forecast":
     {"earliest_s": 6400.0, "in_newest_file": false, "basis": "closed 22h ago"}}"""
-    kept = StoredObservation.from_json(json.loads(text))
+    kept = read(StoredObservation, json.loads(text))
     assert (kept.stored, kept.behind, kept.diagnosis.code) == ("mysql-bin.000009:500", 20, "HEALTHY")
     diagnosis = {**json.loads(text)["diagnosis"], "remarks": [], "others": []}
-    assert kept.to_json() == {
+    assert plain(kept) == {
         **json.loads(text),
         "diagnosis": diagnosis,
         "choices": {},

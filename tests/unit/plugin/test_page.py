@@ -14,6 +14,7 @@ import pytest
 
 from airflow_cdc.airflow_version import installed
 from airflow_cdc.config.registry import load_registry
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
     Ahead,
@@ -401,7 +402,7 @@ def test_a_report_shows_both_rows_of_the_keys_that_it_names(web: Any, store: Rep
     store.keep_report(replace(REPORT, tables=(replace(BAD, samples=(PAIR.sample,)),), verdict=None))
     path = f"{PREFIX}/pipelines/shop/runs/manual__1"
     assert "no such row" not in web("VIEWER").get(path).text
-    store.write(json.dumps([PAIR.to_json()]), "shop", "manual__1", rows_file("shop.events"))
+    store.write(json.dumps([plain(PAIR)]), "shop", "manual__1", rows_file("shop.events"))
     text = web("VIEWER").get(path).text
     assert "differs in name" in text
     assert "&lt;b&gt;ann&lt;/b&gt;" in text

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.decisions.compare import expectations
 from airflow_cdc.decisions.compare.expectations import Counted, Expected, StageFacts
@@ -58,7 +59,7 @@ def test_the_page_says_what_digests_prove(tmp_path: Path) -> None:
 
 def test_a_copy_of_main_is_named_by_what_was_copied(tmp_path: Path) -> None:
     """The copy, snapshot 7, is dropped after the comparison: nobody could look at it."""
-    copied = Counted.from_json(SOUND.of_main(3, 12).to_json())
+    copied = read(Counted, plain(SOUND.of_main(3, 12)))
     data_docs.write_pages([copied], tmp_path)
     told = "".join(page.read_text() for page in tmp_path.glob("**/*.html"))
     assert "snapshot 3 with the 12 events that wait for it" in told

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import Ahead, SinkFacts, Unknown
 from airflow_cdc.core.report import Verdict
@@ -45,7 +46,7 @@ def summary(number: int, **changes: Any) -> RunSummary:
     facts = {"run_id": f"r{number}", "folder": f"r{number}", "kind": "recovery", "problem": "GTID_PURGED"}
     at = f"2026-11-{1 + number // 1440:02}T{number // 60 % 24:02}:{number % 60:02}:00+00:00"
     made = {**facts, "strategy": "full_snapshot", "verdict": "MATCH", "ended_at": at, "seconds": 1.0, **changes}
-    return RunSummary.from_json(made)
+    return read(RunSummary, made)
 
 
 QUEUED = replace(
@@ -56,7 +57,7 @@ QUEUED = replace(
 @pytest.mark.parametrize("obs", [HEALTHY, seen(source=Unknown("refused")), with_connector(offset=None), QUEUED])
 def test_an_observation_survives_being_stored(obs: Any) -> None:
     made = kept(obs)
-    assert StoredObservation.from_json(json.loads(json.dumps(made.to_json()))) == made
+    assert read(StoredObservation, json.loads(json.dumps(plain(made)))) == made
 
 
 def test_positions_and_what_lies_between() -> None:
@@ -98,7 +99,7 @@ def test_both_rows_are_those_that_the_report_names(tmp_path: Path) -> None:
     made = replace(REPORT, tables=(bad,), verdict=None)
     assert store.rows(made) == {}
     settled = replace(PAIR, key="9")  # kept by an earlier try of the run, and equal since
-    told = json.dumps([PAIR.to_json(), settled.to_json()])
+    told = json.dumps([plain(PAIR), plain(settled)])
     store.write(told, "shop", "manual__1", "rows-shop.events.json")
     assert store.rows(made) == {"shop.events": [PAIR]}
     assert store.rows(replace(REPORT, tables=(replace(TABLE, table="shop.events"),))) == {}
@@ -121,7 +122,7 @@ def test_a_change_of_the_problem_is_noted_once() -> None:
 def test_no_secret_of_the_connector_is_stored() -> None:
     config = {"database.password": "s3cret", "topic.prefix": "shop"}
     trace = FAILED["tasks"][0].__class__(0, "FAILED", "X: password=s3cret")
-    text = json.dumps(kept(with_connector(config=config, tasks=(trace,), offset=GTID_OFFSET)).to_json())
+    text = json.dumps(plain(kept(with_connector(config=config, tasks=(trace,), offset=GTID_OFFSET))))
     assert "s3cret" not in text
 
 
@@ -151,9 +152,9 @@ def test_a_table_differs_until_a_run_has_proven_it_equal() -> None:
 
 
 def test_a_list_that_was_written_by_an_earlier_version_is_read() -> None:
-    made = summary(1).to_json()
+    made = plain(summary(1))
     del made["dag_id"], made["differs"]
-    assert RunSummary.from_json(made) == summary(1)
+    assert read(RunSummary, made) == summary(1)
 
 
 @pytest.fixture(params=["disk", "object store"])
@@ -192,7 +193,7 @@ def test_who_was_overwritten_by_another_writes_again(store: ReportStore, monkeyp
     def write(self: ReportStore, text: str, *parts: str) -> str:
         location = real(self, text, *parts)
         if others:  # another run ends at the same time, and has not seen this one
-            real(self, json.dumps([others.pop().to_json()]), *parts)
+            real(self, json.dumps([plain(others.pop())]), *parts)
         return location
 
     monkeypatch.setattr(ReportStore, "write", write)
@@ -217,9 +218,9 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, monkeypatch: pytest.Mon
 def test_evidence_has_a_size_however_many_tables_and_however_long_a_trace() -> None:
     long = {f"table {number}": "x" * 100_000 for number in range(2_000)}
     found = Diagnosis("UNKNOWN", "d", long, ("none",), "r", others=(Other("X", "d", long, "r"),))
-    assert len(json.dumps(found.to_json())) < 1_000_000
+    assert len(json.dumps(plain(found))) < 1_000_000
     assert found.evidence["and"] == "1901 more"
-    assert Diagnosis.from_json(json.loads(json.dumps(found.to_json()))) == found
+    assert read(Diagnosis, json.loads(json.dumps(plain(found)))) == found
 
 
 IDS = (
@@ -293,10 +294,8 @@ def test_the_overview_shows_every_pipeline_whatever_one_of_them_stored(tmp_path:
     """Damaged files are read, or are that pipeline's error with the file's name; none is an error of the page."""
     store, rng, now = ReportStore(str(tmp_path)), random.Random(20261127), datetime.now(UTC)
     good = {
-        "observation.json": kept(QUEUED).to_json(),
-        "runs.json": [
-            summary(1, verified_through={"shop.t": "2026-11-21T09:00:00+00:00"}, differs=["shop.t"]).to_json()
-        ],
+        "observation.json": plain(kept(QUEUED)),
+        "runs.json": [plain(summary(1, verified_through={"shop.t": "2026-11-21T09:00:00+00:00"}, differs=["shop.t"]))],
         "silences.json": [
             {"by": "a", "at": MOMENT, "until": MOMENT, "reason": "r", "code": "", "ended_at": "", "ended_by": ""}
         ],
@@ -336,7 +335,7 @@ def test_inv_35_a_proof_never_goes_back_and_stays_through_other_runs() -> None:
         "items": "2026-11-21T02:00:00.000+00:00",
         "orders": "2026-11-22T02:00:00+00:00",
     }
-    assert RunSummary.from_json(runs[0].to_json()) == runs[0]
+    assert read(RunSummary, plain(runs[0])) == runs[0]
 
 
 def test_a_failed_task_is_named_beside_the_state_of_a_connector_that_runs() -> None:

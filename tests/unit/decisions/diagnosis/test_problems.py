@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.observation import (
@@ -120,7 +121,7 @@ def test_every_row_leads_to_a_runbook_of_its_code() -> None:
 
 def test_diagnosis_survives_json() -> None:
     diagnosis = diagnose(with_connector(**FAILED))
-    assert Diagnosis.from_json(diagnosis.to_json()) == diagnosis
+    assert read(Diagnosis, plain(diagnosis)) == diagnosis
 
 
 @pytest.mark.parametrize(("obs", "status"), [(HEALTHY, 0), (seen(source=Unknown("x")), 3), (seen(source=PURGED), 1)])

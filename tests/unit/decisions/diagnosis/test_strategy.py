@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core import codec
+from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.forecast import Retention
 from airflow_cdc.core.limit import Limit
@@ -245,7 +247,7 @@ def test_the_next_strategy_is_taken_when_the_first_is_hindered() -> None:
 
 def test_plan_survives_json() -> None:
     for made in (plan(LOST), plan(seen(source=Unknown("x")))):
-        assert Plan.from_json(made.to_json()) == made
+        assert codec.read(Plan, plain(made)) == made
 
 
 def test_the_source_of_the_healthy_case_can_be_replayed() -> None:
@@ -262,7 +264,7 @@ def test_a_plan_says_how_long_it_reads_and_whether_the_log_is_kept_that_long(
     source = replace(SOURCE, gtid_purged=PURGED.gtid_purged, retention=Retention(expire, now=1.0))
     chosen = plan(seen(source=source, control=ControlFacts(3, read_seconds=read)))
     assert (chosen.seconds, chosen.fits_retention) == told
-    assert Plan.from_json(chosen.to_json()) == chosen
+    assert codec.read(Plan, plain(chosen)) == chosen
 
 
 def test_a_plan_that_reads_nothing_has_no_duration() -> None:

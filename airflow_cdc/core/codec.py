@@ -1,0 +1,151 @@
+"""Papers: frozen dataclasses as JSON, by their fields, for a later process, another version or a person to read.
+
+Pages and steps compute with them long after they were read, so an odd value is refused where it comes in:
+`"at": "yesterday"`, `"seconds": 1e999` or a list in place of a text. A class that says `from_json` has a form of its own,
+and `to_json` writes it; every other one is read and written here (docs/adr/0030).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+# A value of JSON → the value of the declared type. Raises ValueError or TypeError
+_Reader: TypeAlias = Callable[[Any], Any]
+
+_YEARS: Final = range(1971, 2200)
+_LARGEST: Final = 2**63
+_LONGEST_S: Final = 1e9
+_NUMBERS: Final = (int, float)
+
+
+def _moment(text: str) -> str:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None or at.year not in _YEARS:
+        raise ValueError(f"{text} is no time of ours")
+    return text
+
+
+def _moment_or_none(text: str) -> str:
+    return text and _moment(text)
+
+
+def _duration(seconds: float | None) -> float | None:
+    if seconds is not None and not -_LONGEST_S < seconds < _LONGEST_S:
+        raise ValueError(f"{str(seconds)[:40]!r} is no duration")
+    return seconds
+
+
+# An ISO time with its offset; one that may be ""; and seconds that a date can be moved by, None: not known. Papers are read
+# into no other text or number.
+Moment: TypeAlias = Annotated[str, _moment]
+MomentOrNone: TypeAlias = Annotated[str, _moment_or_none]
+Seconds: TypeAlias = Annotated[float | None, _duration]
+
+
+def plain(paper: object) -> dict[str, Any]:
+    """Every field, as plain JSON; a partition, and any other whole number that is a key, becomes text."""
+    return {name: _to_json(getattr(paper, name), plain) for name, _ in _defaults(cast("Any", type(paper)))}
+
+
+def sparse(paper: object) -> dict[str, Any]:
+    """The fields that say something, as plain JSON: what is as its class has it by default is left out."""
+    said = ((name, getattr(paper, name), default) for name, default in _defaults(cast("Any", type(paper))))
+    return {name: _to_json(value, sparse) for name, value, default in said if default is MISSING or value != default}
+
+
+def read(kind: type[T], value: object, *, more: bool = False) -> T:
+    """A paper from its JSON; absent fields are as by default. Raises ValueError or TypeError for anything else.
+
+    `more`: names that the class does not have are passed over; another version wrote them.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{kind.__name__} is {type(value).__name__}")
+    readers = _readers(cast("Any", kind))
+    if not more and (unknown := value.keys() - readers.keys()):
+        raise ValueError(f"{kind.__name__} has no {min(map(str, unknown))}")
+    if missing := [name for name, default in _defaults(cast("Any", kind)) if default is MISSING and name not in value]:
+        raise ValueError(f"{kind.__name__}: {', '.join(missing[:3])} missing")
+    return kind(**{name: readers[name](one) for name, one in value.items() if name in readers})
+
+
+def _to_json(value: Any, write: Callable[[object], dict[str, Any]]) -> Any:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(name): _to_json(one, write) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_to_json(one, write) for one in value]
+    if is_dataclass(value):
+        return cast("Any", value).to_json() if hasattr(value, "from_json") else write(value)
+    return value
+
+
+# Made once for each declared type: a page reads hundreds of values for each of 2,000 pipelines.
+@cache
+def _readers(kind: type) -> Mapping[str, _Reader]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: _reader(hints[name], f"{kind.__name__}.{name}") for name, _ in _defaults(kind)}
+
+
+@cache
+def _defaults(kind: type) -> tuple[tuple[str, object], ...]:
+    """The fields in order, each with its default; MISSING: it has none."""
+
+    def of(one: Field[Any]) -> object:
+        return one.default if one.default_factory is MISSING else one.default_factory()
+
+    return tuple((one.name, of(one)) for one in fields(cast("Any", kind)))
+
+
+def _reader(hint: Any, name: str) -> _Reader:
+    """Reads a value of this declared type; `name` is what errors call it."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        said, check = _reader(arguments[0], name), arguments[1]
+        return lambda value: check(said(value))
+    if origin in (UnionType, Union):
+        inner, nullable = _reader(arguments[0], name), NoneType in arguments
+        return lambda value: None if value is None and nullable else inner(value)
+    if origin is tuple:
+        each = _reader(arguments[0], name)
+        return _checked(list, name, lambda value: tuple(map(each, value)))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        key, of = int if arguments[0] is int else str, _reader(arguments[1], name)
+        return _checked(dict, name, lambda value: {key(own): of(one) for own, one in value.items()})
+    return _plain(hint, name)
+
+
+def _checked(kind: type | tuple[()], name: str, reader: _Reader) -> _Reader:
+    def checked(value: Any) -> Any:
+        if isinstance(value, kind):
+            return reader(value)
+        raise ValueError(f"{name} is {type(value).__name__}")
+
+    return checked
+
+
+def _plain(hint: Any, name: str) -> _Reader:
+    if is_dataclass(hint):
+        return getattr(hint, "from_json", None) or (lambda value: read(cast("type", hint), value))
+    if hint in (Any, object):
+        return lambda value: value
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return hint
+    allowed = _NUMBERS if hint is float else (hint,)
+
+    def plain(value: Any) -> Any:
+        kind = type(value)
+        wide = kind in _NUMBERS and not (math.isfinite(value) and abs(value) < _LARGEST)
+        if kind not in allowed or wide:
+            raise ValueError(f"{name} is {str(value)[:40]!r}")
+        return value
+
+    return plain
