@@ -195,8 +195,8 @@ def _seen(night: NightRun, table: Table, stage: Stage, state: TopicState | None)
     quiet = known is not None and state is not None and known.has_no_event_since(state)
     if doubt := rollback_doubt(night.xa.get(table.full_name), night.work.xa, events=not quiet):
         return Seen(odd=doubt, rows=rows)
-    if (stranger := work.staging.foreign_commit(*place)) is not None:
-        return Seen(odd=f"another writer than this pipeline made commit {stranger} on its main", rows=rows)
+    if (other := sink.facts(*place).other) is not None:
+        return Seen(odd=f"another writer than this pipeline made commit {other.version} on its main", rows=rows)
     if table.keyless or known is None or state is None or not known.covers(state):
         return Seen(rows=rows)
     ranges = {p: (known.ends[str(p)], end) for p, (_, end) in state.partitions.items()}

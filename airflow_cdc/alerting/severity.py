@@ -25,6 +25,7 @@ _CODES: Mapping[str, Severity] = {
     "CONNECTOR_STOPPED": Severity.WARNING,
     "TABLE_ADDED": Severity.WARNING,
     "SINK_BEHIND": Severity.WARNING,
+    "SINK_WRITTEN_BY_OTHERS": Severity.ERROR,  # what it writes next may be overwritten, or be wrong
     "XA_ROLLED_BACK": Severity.WARNING,
     "LOG_INCOMPLETE": Severity.WARNING,
     "AT_RISK": Severity.ERROR,  # a warning that becomes a loss by itself

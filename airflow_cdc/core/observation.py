@@ -269,11 +269,21 @@ class SchemaFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherCommit:
+    """Another program's commit to a table that we write: its version, epoch seconds, and what made it ("spark"; "": unknown)."""
+
+    version: int
+    at: float
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SinkTableFacts:
     """One sink table: `head` is main's snapshot id, `rows` its number of rows if counted.
 
     `stamp` is the newest on main or, where snapshot expiry removed it, its mirror in the control table; `stamped_at` is
-    when it was committed, in epoch seconds, None for a mirror.
+    when it was committed, in epoch seconds, None for a mirror. `other`: the newest commit of another program since the
+    table's rows were last read from the source, as far as commits are kept.
     """
 
     exists: bool
@@ -281,6 +291,7 @@ class SinkTableFacts:
     stamp: Stamp | None = None
     rows: int | None = None
     stamped_at: float | None = None
+    other: OtherCommit | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,14 @@ from typing import Any, cast
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 from airflow_cdc.core.topics import Fence, fence_from_json, fence_to_json, whole
 
+# what every commit of ours has in its summary begins with
+OURS = "cdc."
 EPOCH = "cdc.epoch"
 WATERMARK = "cdc.watermark"
 OFFSETS = "cdc.offsets"
 LEDGER = "cdc.ledger"
+# the version that the stage of a commit began from
+BASE = "cdc.base"
 # the epoch of rows whose read is not finished, so that their commit has no stamp yet
 READ_EPOCH = "cdc.read_epoch"
 

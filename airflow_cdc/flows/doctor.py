@@ -237,13 +237,18 @@ def _sink(run: Run) -> Iterator[Check]:
         yield Check(run.pipeline.name, "sink", "ok", "none: diagnosis, watch and offset moves only")
         return
     places = places_of(run, run.pipeline.source.tables)
-    there = [table for table, place in places.items() if run.clients.sink.exists(*place)]
-    yield Check(
-        run.pipeline.name,
-        "sink",
-        "ok",
-        f"{len(there)} of {len(run.pipeline.source.tables)} tables exist",
-    )
+    facts = {table: run.clients.sink.facts(*place) for table, place in places.items()}
+    there = [table for table, known in facts.items() if known.exists]
+    yield Check(run.pipeline.name, "sink", "ok", f"{len(there)} of {len(places)} tables exist")
+    theirs = [table for table, known in facts.items() if known.other] if run.pipeline.is_applied else []
+    if theirs:
+        yield Check(
+            run.pipeline.name,
+            "sink's writers",
+            "warn",
+            f"another program wrote to {', '.join(theirs)}",
+            "Stop it, or choose a new namespace: the next recovery of a table replaces what it wrote.",
+        )
 
 
 _PARTS = (

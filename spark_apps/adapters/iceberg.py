@@ -9,6 +9,7 @@ from pyspark.sql.functions import lit
 
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, stored_definition
 from airflow_cdc.sinks.iceberg.snapshots import row_count, snapshot_at, stamp_and_summary, summary_of
+from airflow_cdc.sinks.iceberg.stage import of_stage
 from airflow_cdc.spark_apps.adapters import iceberg_fit, iceberg_merge, iceberg_schema
 from airflow_cdc.spark_apps.adapters.iceberg_small import IcebergSmallCommit
 from airflow_cdc.spark_apps.driver.sql import quote_ident
@@ -73,8 +74,9 @@ class IcebergWriter:
 
     def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
         """See ports.StageWriter. Takes 20 ms without a Spark job, most of a second with one."""
-        if not self._lake.commit_nothing(*stage.identifier, summary):
-            iceberg_merge.append_nothing(spark, self._name(stage), summary)
+        marked = of_stage(stage.base_head, summary)
+        if not self._lake.commit_nothing(*stage.identifier, marked):
+            iceberg_merge.append_nothing(spark, self._name(stage), marked)
 
     def changes(
         self,
@@ -87,18 +89,19 @@ class IcebergWriter:
         small: bool = True,
     ) -> None:
         """See ports.StageWriter."""
-        iceberg_merge.write_by_key(self._name(stage), table, net, summary, emptied=emptied, small=small)
+        marked = of_stage(stage.base_head, summary)
+        iceberg_merge.write_by_key(self._name(stage), table, net, marked, emptied=emptied, small=small)
 
     def images(
         self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
     ) -> None:
         """See ports.StageWriter."""
-        iceberg_merge.write_images(self._name(stage), table, net, summary, emptied=emptied)
+        iceberg_merge.write_images(self._name(stage), table, net, of_stage(stage.base_head, summary), emptied=emptied)
 
     def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
         """See ports.StageWriter."""
         writer = rows.writeTo(self._name(stage))
-        for key, value in summary.items():
+        for key, value in of_stage(stage.base_head, summary).items():
             writer = writer.option(f"snapshot-property.{key}", value)
         if first:
             writer.overwrite(lit(True))

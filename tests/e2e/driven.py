@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
 from pyiceberg.catalog import load_catalog
 
@@ -102,27 +103,22 @@ class Driven:
 
     def rows(self) -> set[frozenset[tuple[Any, ...]]]:
         """The rows of every table at the source, by PyMySQL alone. No two tables hold the same: see create_table()."""
-        found = {table: self.mysql.execute(f"SELECT id, v FROM {quoted(*table)}") for table in (*TABLES, DOCUMENTS)}
-        return {_pairs(rows, documents=table == DOCUMENTS) for table, rows in found.items()}
+        found = (self.mysql.execute(f"SELECT id, v FROM {quoted(*table)}") for table in (*TABLES, DOCUMENTS))
+        return {frozenset(map(tuple, rows)) for rows in found}
 
     def mirrored(self) -> set[frozenset[tuple[Any, ...]]]:
         """The rows of every table of the sink that readers see, by PyIceberg alone, whatever the tables are called there."""
         catalog = load_catalog(LAKE, **lake_of(self.stack.folder))
         names = [name for _, name in catalog.list_tables(PIPELINE)]
-        found = {name: catalog.load_table((PIPELINE, name)).scan().to_arrow().to_pylist() for name in names}
-        return {
-            _pairs(((row["id"], row["v"]) for row in rows), documents=name == DOCUMENTS[1])
-            for name, rows in found.items()
-        }
+        return {_pairs(catalog.load_table((PIPELINE, name)).scan().to_arrow()) for name in names}
 
     def newest(self, dag_id: str) -> str:
         """The run of a DAG that was triggered last."""
         return str(self.client.runs(dag_id)[0]["dag_run_id"])
 
 
-def _pairs(rows: Iterable[Sequence[Any]], *, documents: bool) -> frozenset[tuple[Any, ...]]:
-    """Keys and values; documents by their value, as a connector prints them otherwise than MySQL."""
-    return frozenset((key, json.dumps(json.loads(v), sort_keys=True) if documents and v else v) for key, v in rows)
+def _pairs(rows: pa.Table) -> frozenset[tuple[Any, ...]]:
+    return frozenset((row["id"], row["v"]) for row in rows.to_pylist())
 
 
 def quoted(schema: str, table: str) -> str:

@@ -106,6 +106,12 @@ def rows_differ(subject: Subject) -> None:
     reports.keep_run(subject.name, replace(found, differs=(f"{subject.name}.{TABLES[0]}",)))
 
 
+def others_write(subject: Subject) -> None:
+    """Another program writes the rows of a table of ours again, in commits of its own. The rows are right, this time."""
+    rows = subject.world.lake.read_arrow(subject.name, TABLES[0])
+    subject.world.lake.table(subject.name, TABLES[0]).overwrite(rows)
+
+
 def apply_paused(subject: Subject) -> None:
     """Nobody applies for longer than the policy allows."""
     subject.world.register(
@@ -166,5 +172,6 @@ CASES = (
     Case("stamp_gone", "the sink lost its stamp", "STAMP_LOST", "gtid", stamp_gone),
     Case("stopped_by_ddl", "apply stopped a table because of DDL", "TABLE_NEEDS_REREAD", "gtid", stopped_by_ddl),
     Case("rows_differ", "a check found rows that differ", "SINK_DIFFERS", "gtid", rows_differ),
+    Case("others_write", "another program wrote to a table of ours", "SINK_WRITTEN_BY_OTHERS", "gtid", others_write),
     Case("table_gone", "a declared table has no sink yet", "TABLE_ADDED", "gtid", table_gone),
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_cdc.core.codec import plain
@@ -129,3 +130,36 @@ def _through(run: Run, rig: Rig) -> None:
     verify(run, rig.spark)
     publish(run)
     close(run)
+
+
+def test_a_table_that_another_program_filled_is_taken_over_once_a_person_agreed_and_its_later_commit_is_a_problem(
+    followed: Followed,
+) -> None:
+    """The other program's rows go with the recovery that a person approved; what it commits after that is named."""
+    rig, run = followed.rig, replace(followed.base, run_id="rec-1")
+    added = f"{rig.schema}.added"
+    theirs = pa.table({"id": pa.array([1, 99], pa.int32()), "a": ["a", "theirs alone"]})
+    rig.lake.ensure_table(rig.schema, "added", [("id", "int"), ("a", "string")])
+    rig.lake.table(rig.schema, "added").append(theirs)
+
+    decision = decide(run)
+    plan = decision["plan"]
+    assert (decision["diagnosis"]["code"], plan["needs_approval"]) == ("TABLE_ADDED", True)
+    assert (
+        f"tables that another program wrote: {added} (version {rig.lake.head(rig.schema, 'added')} of "
+        in plan["reason"]
+    )
+    assert rows(followed, "added") == [1, 99]
+
+    open_recovery(run, Decision.from_json(decision))
+    connector.stop(run)
+    _through(run, rig)
+    assert rows(followed, "added") == [1, 2]
+    assert diagnose(observe(run, watch=0.0)).code == "HEALTHY"
+
+    rig.lake.table(rig.schema, "added").append(theirs.slice(1, 1))
+    rig.run("INSERT INTO added VALUES (3, 'c')")
+    followed.apply("apply-1")
+    found = diagnose(observe(run, watch=0.0))
+    assert (found.code, found.exit_status) == ("SINK_WRITTEN_BY_OTHERS", 1)
+    assert f"commit in the sink of {added}" in found.evidence

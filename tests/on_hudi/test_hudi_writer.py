@@ -109,7 +109,7 @@ class TestHudiWriter(StageWriterSuite):
         later = Scene(bench, spark, SMALL, bench.sink.stage(bench.namespace, "t", "recov_2_1"))
         later.snapshot((1, "b"))
         foreign(bench, spark)
-        theirs = bench.sink.foreign_commit(bench.namespace, "t")
+        theirs = bench.sink.facts(bench.namespace, "t").other.version
         with pytest.raises(StaleHeadError, match=str(theirs)):
             bench.sink.publish(later.stage, later.writer.version(later.stage), later.stage.base_head)
         assert bench.ids("t") == [1, 99]
@@ -172,9 +172,10 @@ class TestHudiWriter(StageWriterSuite):
         applied(bench, spark).change((1, 5, None), (3, 6, "c"), (4, 7, "d"))
         facts = bench.sink.facts(bench.namespace, "t")
         assert (facts.exists, facts.rows, facts.stamp.offsets["t"].next) == (True, 3, {0: 8})
-        assert bench.sink.foreign_commit(bench.namespace, "t") is None
+        assert facts.other is None
         foreign(bench, spark)
-        assert bench.sink.foreign_commit(bench.namespace, "t") == bench.sink.facts(bench.namespace, "t").head
+        facts = bench.sink.facts(bench.namespace, "t")
+        assert facts.other.version == facts.head
 
     def test_a_later_try_takes_the_rows_over(self, bench: HudiBench, spark: SparkSession, scene: Scene) -> None:
         scene.snapshot((1, "a"))
@@ -204,7 +205,7 @@ class TestMergeOnRead(TestHudiWriter):
         folder = bench.sink.folder((bench.namespace, "t"))
         compacted = [commit for commit in timeline._all(folder) if commit.operation == "COMPACT"]
         assert compacted
-        assert bench.sink.foreign_commit(bench.namespace, "t") is None
+        assert bench.sink.facts(bench.namespace, "t").other is None
         assert bench.sink.stamp(bench.namespace, "t").offsets["t"].next == {0: 17}
         assert bench.ids("t") == [1]
         assert applied(bench, spark).words == {1: "v16"}

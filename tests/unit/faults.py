@@ -12,6 +12,7 @@ from airflow_cdc.core.observation import (
     HistoryFacts,
     Observation,
     OpenFacts,
+    OtherCommit,
     RefusedTable,
     SchemaFacts,
     SinkFacts,
@@ -99,6 +100,12 @@ def waits() -> Observation:
 def applied(topic_id: str, at: int, **partitions: int) -> SinkFacts:
     numbers = {0: at, **{int(p): n for p, n in partitions.items()}}
     return stamped(Stamp(3, None, {"shop.shop.orders": TopicOffsets(topic_id, numbers)}))
+
+
+def written_by_others() -> SinkFacts:
+    """Spark committed to the table of orders after us."""
+    orders = replace(SINK.tables["shop.orders"], other=OtherCommit(77, 1.7e9, "spark"))
+    return SinkFacts({**SINK.tables, "shop.orders": orders})
 
 
 def history(**facts: Any) -> SchemaFacts:
@@ -337,6 +344,12 @@ ROWS: list[tuple[str, Observation, str, str]] = [
         seen(sink=replace(SINK, differs=("shop.orders",))),
         "SINK_DIFFERS",
         "shop.orders",
+    ),
+    (
+        "another program writes",
+        seen(sink=written_by_others()),
+        "SINK_WRITTEN_BY_OTHERS",
+        "version 77 of 2023-11-14T22:13:20+00:00 by spark",
     ),
     (
         "apply refused by DDL",

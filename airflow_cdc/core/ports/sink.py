@@ -63,10 +63,6 @@ class Staging(Protocol):
         """The newest stamp. If all stamped versions expired: `mirror`, unless the table was rolled back past it."""
         ...
 
-    def foreign_commit(self, namespace: str, table: str) -> int | None:
-        """The newest version that changed rows, if it has no stamp (so another program wrote it)."""
-        ...
-
     def definition_text(self, namespace: str, table: str) -> str:
         """The recorded source definition that the rows were written with; "" if none was recorded."""
         ...

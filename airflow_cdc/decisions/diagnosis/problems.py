@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 
 from airflow_cdc.core.observation import (
     ControlFacts,
     Observation,
+    OtherCommit,
     RefusedTable,
     SchemaFacts,
     SinkFacts,
@@ -103,6 +105,12 @@ def sink_differs(case: AnyCase) -> Evidence | None:
     return evidence(case, "stored reports", {"tables that differ": ", ".join(sink.differs)})
 
 
+def sink_written_by_others(case: AnyCase) -> Evidence | None:
+    """Another program commits to tables that we write: what it wrote is in no event, and we may overwrite it."""
+    theirs = {f"commit in the sink of {name}": shown(other) for name, other in others(case.seen).items()}
+    return evidence(case, "sink", theirs) if theirs else None
+
+
 def table_added(case: AnyCase) -> Evidence | None:
     bare = _bare(case.seen)
     return _stamp_evidence(case, bare) if bare else None
@@ -124,6 +132,18 @@ def healthy(case: AnyCase) -> Evidence | None:
     ):
         return None
     return {**evidence(case, "connector status", states(case.connector)), **offset_evidence(case)}
+
+
+def others(obs: Observation) -> dict[str, OtherCommit]:
+    """Table that we write → the newest commit of another program there."""
+    tables = tables_of(obs) if obs.pipeline.is_applied else None
+    return {name: facts.other for name, facts in (tables or {}).items() if facts.other}
+
+
+def shown(other: OtherCommit) -> str:
+    """A commit of another program, in words."""
+    at = datetime.fromtimestamp(other.at, UTC).isoformat(timespec="seconds")
+    return f"version {other.version} of {at}{f' by {other.by}' if other.by else ''}"
 
 
 def tables_stopped(obs: Observation) -> tuple[str, ...]:
@@ -302,6 +322,14 @@ RULES = Rules(
             "A comparison found rows that differ from the source, and none has found them equal since: `airflow cdc repair` "
             "names them and writes them again.",
             sink_differs,
+            WARNING,
+            on_request=("full_snapshot", "diff_repair"),
+        ),
+        Problem(
+            "SINK_WRITTEN_BY_OTHERS",
+            74,
+            "Another program wrote to a sink table of ours since its rows were last read from the source.",
+            sink_written_by_others,
             WARNING,
             on_request=("full_snapshot", "diff_repair"),
         ),

@@ -16,6 +16,8 @@ from airflow_cdc.core.observation import ControlFacts, Observation, SchemaFacts,
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.problem import AnyCase, Blocker, Rules
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
+from airflow_cdc.decisions.diagnosis.evidence import tables_of
+from airflow_cdc.decisions.diagnosis.problems import others, shown
 from airflow_cdc.decisions.removal import over_limit
 
 AUTO = "auto"  # when asked for: the cheapest safe strategy
@@ -102,7 +104,21 @@ def make_plan(
         return refused_plan(f"{diagnosis.code}: " + " ".join(f"{code}: {'; '.join(h)}." for code, h in blocked.items()))
     passed = " ".join(f"Not {code}: {'; '.join(blocked[code])}." for code in candidates if blocked[code])
     plan = _plan(STRATEGIES[chosen], diagnosis, policy, _over_limit(policy, obs, deletes or {}), passed)
-    return _timed(_noted(plan, rules, case), policy, obs) if _READS in plan.steps else plan
+    return _timed(_taking_over(_noted(plan, rules, case), obs), policy, obs) if _READS in plan.steps else plan
+
+
+def _taking_over(plan: Plan, obs: Observation) -> Plan:
+    """The plan, which a person has to approve whatever the policy says if it replaces rows of tables that were never ours.
+
+    What is approved stays approved while the recovery is open.
+    """
+    tables = tables_of(obs) or {}
+    theirs = {name: other for name, other in others(obs).items() if not tables[name].stamp}
+    if not theirs or open_strategy(obs):
+        return plan
+    named = ", ".join(f"{name} ({shown(other)})" for name, other in theirs.items())
+    told = f"It replaces all rows of tables that another program wrote: {named}. Stop that program first."
+    return replace(plan, destructive=True, needs_approval=True, reason=f"{plan.reason} {told}")
 
 
 def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:

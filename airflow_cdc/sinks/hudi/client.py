@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError, SinkError, StaleHeadError, UnknownStateError
 from airflow_cdc.core.kind import Lazy
-from airflow_cdc.core.observation import SinkTableFacts
+from airflow_cdc.core.observation import OtherCommit, SinkTableFacts
 from airflow_cdc.core.stamp import EPOCH
 from airflow_cdc.decisions.apply.schema_change import DEFINITION
 from airflow_cdc.sinks.hudi import notes, timeline
@@ -168,6 +168,7 @@ class HudiSink:
             stamp=carrier.stamp if carrier else None,
             rows=self.row_count(namespace, table, known[-1].version) if known else 0,
             stamped_at=carrier.at if carrier else None,
+            other=OtherCommit(known[-1].version, known[-1].at) if known and EPOCH not in known[-1].summary else None,
         )
 
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
@@ -197,11 +198,6 @@ class HudiSink:
         """The newest stamp. The mirror is never needed: each commit of ours carries one, so the newest is not archived."""
         del mirror
         return self.stamp(namespace, table)
-
-    def foreign_commit(self, namespace: str, table: str) -> int | None:
-        """The newest commit, if it has no stamp (so another program wrote it)."""
-        known = self.commits((namespace, table))
-        return known[-1].version if known and EPOCH not in known[-1].summary else None
 
     def definition_text(self, namespace: str, table: str) -> str:
         """The recorded source definition that the rows were written with; "" if none was recorded."""

@@ -19,11 +19,10 @@ import fastavro
 import pyarrow.parquet as pq
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.stamp import OURS, ChunkLedger, Stamp
 
 _COMPLETED: Final = re.compile(r"(\d{17})_(\d{17})\.(commit|deltacommit|replacecommit)")
 _BASE_FILE: Final = re.compile(r"(.+)_[^_]+_(\d{17})\.parquet")
-OURS: Final = "cdc."
 _DELTA: Final = "deltacommit"
 _REWRITES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 

@@ -40,11 +40,11 @@ from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import (
     empty_commit,
     first_snapshot,
-    foreign_commit,
     head_of,
     lineage,
     make,
     newest_stamp,
+    other_commit,
     row_count,
     set_ref,
     snapshot_at,
@@ -228,10 +228,6 @@ class Lake:
         """The whole summary of main's newest stamped commit; {} if there is none."""
         return stamp_and_summary(self.table(namespace, table).metadata, None)[1]
 
-    def foreign_commit(self, namespace: str, table: str) -> int | None:
-        """Main's newest commit that changed rows, if it has no stamp (so another program wrote it)."""
-        return foreign_commit(self.table(namespace, table).metadata)
-
     def row_count(self, namespace: str, table: str, version: int) -> int | None:
         """How many rows a snapshot has; None if that is not cheap to find out."""
         return row_count(self.table(namespace, table).metadata, version)
@@ -259,6 +255,7 @@ class Lake:
             stamp=stamp,
             rows=row_count(metadata, head),
             stamped_at=carrier.timestamp_ms / 1000 if carrier else None,
+            other=other_commit(metadata),
         )
 
     def read_arrow(

@@ -22,7 +22,8 @@ from pyiceberg.table.update import (
 )
 
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.core.stamp import EPOCH, Stamp
+from airflow_cdc.core.observation import OtherCommit
+from airflow_cdc.core.stamp import BASE, EPOCH, LEDGER, OURS, Stamp
 from airflow_cdc.sinks.iceberg.catalog import Change
 
 Model = TypeVar("Model")
@@ -111,11 +112,36 @@ def stamp_and_summary(metadata: TableMetadata, mirror: Stamp | None) -> tuple[St
     return (mirror if mirror is not None and may_hold(metadata, mirror) else None), {}
 
 
-def foreign_commit(metadata: TableMetadata) -> int | None:
-    """Main's newest commit that changed rows, if it has no stamp (so another program wrote it)."""
-    changed = (s for s in lineage(metadata, head_of(metadata)) if operation_of(s) != "replace")
-    newest = next(changed, None)
-    return None if newest is None or EPOCH in summary_of(newest) else newest.snapshot_id
+def other_commit(metadata: TableMetadata) -> OtherCommit | None:
+    """Main's newest commit of another program that changed rows, since they were last read from the source.
+
+    Whoever merges on top of it keeps its rows. A recovery does not: it reads them anew, or compares each of them, and its
+    commits begin a new epoch. So a commit counts if it is above all of ours, or above one of the newest epoch.
+    """
+    theirs: OtherCommit | None = None
+    newest_epoch = base = ""
+    for snapshot in lineage(metadata, head_of(metadata)):
+        if base and str(snapshot.snapshot_id) != base:
+            continue
+        summary = summary_of(snapshot)
+        base = summary.get(BASE, "")
+        if any(name.startswith(OURS) for name in summary):
+            epoch = summary.get(EPOCH, newest_epoch)
+            if LEDGER in summary or (theirs is not None and epoch == newest_epoch):
+                return theirs
+            if newest_epoch and epoch != newest_epoch:
+                return None
+            newest_epoch = epoch
+        # a compaction changes no row, nor does the commit that a new table begins with
+        elif theirs is None and operation_of(snapshot) != "replace" and not _is_empty_first(snapshot):
+            theirs = OtherCommit(snapshot.snapshot_id, snapshot.timestamp_ms / 1000, summary.get("engine-name", ""))
+            if not newest_epoch:
+                return theirs
+    return None
+
+
+def _is_empty_first(snapshot: Snapshot) -> bool:
+    return snapshot.parent_snapshot_id is None and has_no_files(snapshot)
 
 
 def may_hold(metadata: TableMetadata, stamp: Stamp) -> bool:

@@ -33,7 +33,7 @@ from pyiceberg.table.update import (
 )
 
 from airflow_cdc.core.errors import SinkError, StaleHeadError
-from airflow_cdc.core.stamp import ChunkLedger, Stamp
+from airflow_cdc.core.stamp import BASE, ChunkLedger, Stamp
 from airflow_cdc.sinks.iceberg.catalog import Change
 from airflow_cdc.sinks.iceberg.snapshots import (
     head_of,
@@ -122,6 +122,14 @@ class Stage:
             raise SinkError(f"this table is not a stage: property {error} is missing") from None
         numbers = ("base_head", "base_schema_id", "base_last_column_id")
         return cls(**{**values, **{name: int(values[name]) for name in numbers}})
+
+
+def of_stage(base_head: int, summary: Mapping[str, str]) -> dict[str, str]:
+    """A commit's summary with the version that its stage began from: what lies between is ours.
+
+    Spark's DELETE and UPDATE take no summary, so the commits before a batch's last one have none.
+    """
+    return {**summary, BASE: str(base_head)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,10 +152,6 @@ class SearchSink:
         del mirror
         return self.stamp(namespace, table)
 
-    def foreign_commit(self, _namespace: str, _table: str) -> int | None:
-        """None: OpenSearch does not say who wrote a document."""
-        return None
-
     def definition_text(self, namespace: str, table: str) -> str:
         """The recorded source definition that the rows were written with; "" if none was recorded."""
         return self.target(namespace, table).record.properties.get(DEFINITION) or ""

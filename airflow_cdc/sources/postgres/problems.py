@@ -358,8 +358,8 @@ PROBLEMS: tuple[Problem, ...] = (
         "CONNECTOR_LOOPING", 58, "The connector claims to run, and nobody reads its slot.", slot_unread,
         on_request=("restart", "full_snapshot", "diff_repair"), in_order=True,
     ),
-    Problem("REPLICA_IDENTITY", 73, "Updates or deletes of a table do not say which row they changed.", replica_identity, WARNING),
-    Problem("SLOT_GROWS", 74, "Nothing limits the log that the slot keeps: it may fill the server's disk.", slot_grows, WARNING),
+    Problem("REPLICA_IDENTITY", 72, "Updates or deletes of a table do not say which row they changed.", replica_identity, WARNING),
+    Problem("SLOT_GROWS", 73, "Nothing limits the log that the slot keeps: it may fill the server's disk.", slot_grows, WARNING),
     Problem("LOG_INCOMPLETE", 71, "Rows of a captured table are in no event.", log_incomplete, WARNING),
     Problem("SOURCE_MISCONFIGURED", 96, "The reading role lacks rights that a recovery needs.", rights_missing, WARNING),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -14,6 +14,7 @@ from airflow_cdc.core.observation import (
     ControlFacts,
     HistoryFacts,
     Observation,
+    OtherCommit,
     SchemaFacts,
     SinkFacts,
     SinkTableFacts,
@@ -26,7 +27,18 @@ from airflow_cdc.decisions.diagnosis.strategy import COMPARING, STRATEGIES, Plan
 from airflow_cdc.sources.mysql.facts import BinlogFile
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from tests.diagnosing import diagnose, make_plan
-from tests.unit.builders import FAILED, GTID_OFFSET, HEALTHY, PROBLEMS, SOURCE, UUID, seen, with_connector, with_source
+from tests.unit.builders import (
+    FAILED,
+    GTID_OFFSET,
+    HEALTHY,
+    PROBLEMS,
+    SINK,
+    SOURCE,
+    UUID,
+    seen,
+    with_connector,
+    with_source,
+)
 from tests.unit.faults import PURGED, RECOVERY, ROWS, by_file
 
 POLICY = Policy()
@@ -271,7 +283,40 @@ def test_a_plan_that_reads_nothing_has_no_duration() -> None:
     assert (plan(HEALTHY).seconds, plan(HEALTHY).fits_retention) == (None, None)
 
 
-CODES = {"AT_RISK", "SINK_DIFFERS", "XA_ROLLED_BACK", "SINK_BEHIND", "LOG_INCOMPLETE", "CONNECTOR_MISCONFIGURED"}
+THEIRS = SinkTableFacts(True, 7, None, 10, other=OtherCommit(7, 1.7e9, "spark"))
+
+
+@pytest.mark.parametrize("approval", get_args(Approval))
+@pytest.mark.parametrize(
+    ("sink", "asks"),
+    [
+        (SinkFacts({**SINK.tables, "shop.orders": THEIRS}), True),
+        (SinkFacts({**SINK.tables, "shop.orders": replace(THEIRS, other=None)}), False),
+        (SinkFacts({**SINK.tables, "shop.orders": replace(SINK.tables["shop.orders"], other=THEIRS.other)}), False),
+    ],
+    ids=["another program's", "ours, with its stamp lost", "ours, which another program wrote to"],
+)
+def test_a_table_that_another_program_filled_is_taken_over_only_by_a_person(
+    sink: SinkFacts, asks: bool, approval: Approval
+) -> None:
+    """Of another program's table nobody can say that its rows may go: the pipeline's policy is about ours."""
+    chosen = plan(seen(sink=sink), Policy(approval=approval), asked="full_snapshot")
+    assert chosen.needs_approval is (asks or approval == "always")
+    assert ("shop.orders (version 7 of 2023-11-14T22:13:20+00:00 by spark)" in chosen.reason) is asks
+    assert ("Stop that program first." in chosen.reason) is asks
+    again = plan(seen(sink=sink, control=ControlFacts(4, RECOVERY)), Policy(approval="never"))
+    assert (again.strategy, again.needs_approval) == ("finish", False)
+
+
+CODES = {
+    "AT_RISK",
+    "SINK_WRITTEN_BY_OTHERS",
+    "SINK_DIFFERS",
+    "XA_ROLLED_BACK",
+    "SINK_BEHIND",
+    "LOG_INCOMPLETE",
+    "CONNECTOR_MISCONFIGURED",
+}
 WARNINGS = [row for row in ROWS if row[2] in CODES and diagnose(row[1]).strategies == ("none",)]
 
 

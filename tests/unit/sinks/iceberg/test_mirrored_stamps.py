@@ -17,13 +17,14 @@ from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.types import LongType, NestedField
 
-from airflow_cdc.core.stamp import Stamp
+from airflow_cdc.core.observation import OtherCommit
+from airflow_cdc.core.stamp import BASE, LEDGER, READ_EPOCH, Stamp
 from airflow_cdc.sinks.iceberg.snapshots import (
-    foreign_commit,
     lineage,
     make,
     may_hold,
     newest_stamp,
+    other_commit,
     row_count,
     stamp_and_summary,
 )
@@ -119,19 +120,52 @@ def test_inv_15_stamps_are_found_on_the_way_from_mains_head_alone() -> None:
     assert [one.snapshot_id for one in lineage(beside, 2)] == [2, 1]
 
 
+EMPTY_FIRST = {"total-data-files": "0", "total-delete-files": "0"}
+READ = {LEDGER: "{}", READ_EPOCH: "4"}
+NEXT_EPOCH = Stamp(4, None, {}).to_summary()
+
+
 @pytest.mark.parametrize(
-    ("kept", "foreign"),
+    ("kept", "other"),
     [
         ([snapshot(1, None, STAMPED)], None),
+        ([snapshot(1, None, EMPTY_FIRST), snapshot(2, 1, STAMPED)], None),
         ([snapshot(1, None, STAMPED), snapshot(2, 1)], 2),
         ([snapshot(1, None, STAMPED), snapshot(2, 1, replaces=True)], None),
         ([snapshot(1, None), snapshot(2, 1, replaces=True)], 1),
-        ([snapshot(1, None), snapshot(2, 1, STAMPED)], None),
+        ([snapshot(1, None), snapshot(2, 1, STAMPED), snapshot(3, 2, STAMPED)], None),
+        ([snapshot(1, None, STAMPED), snapshot(2, 1), snapshot(3, 2, STAMPED), snapshot(4, 3, STAMPED)], 2),
+        ([snapshot(1, None, STAMPED), snapshot(2, 1), snapshot(3, 2, NEXT_EPOCH)], None),
+        ([snapshot(1, None), snapshot(2, 1, READ), snapshot(3, 2, NEXT_EPOCH), snapshot(4, 3, NEXT_EPOCH)], None),
+        ([snapshot(1, None, NEXT_EPOCH), snapshot(2, 1), snapshot(3, 2, NEXT_EPOCH)], 2),
+        ([snapshot(1, None, NEXT_EPOCH), snapshot(2, 1), snapshot(3, 2, NEXT_EPOCH | {BASE: "1"})], None),
+        ([snapshot(1, None, STAMPED), snapshot(2, 1), snapshot(3, 2), snapshot(4, 3, STAMPED | {BASE: "2"})], 2),
     ],
-    ids=["ours", "another's rows", "a compaction", "a compaction of another's rows", "ours over another's"],
+    ids=[
+        "ours",
+        "ours on a table that we made",
+        "another's rows",
+        "a compaction",
+        "a compaction of another's rows",
+        "compared by the first recovery since",
+        "ours twice over another's",
+        "compared by a recovery since",
+        "read anew since",
+        "another's within the epoch",
+        "what our batch deletes first",
+        "another's before what our batch deletes first",
+    ],
 )
-def test_a_newest_commit_of_rows_without_a_stamp_is_another_programs(kept: list[Snapshot], foreign: int | None) -> None:
-    assert foreign_commit(main_at(kept[-1].snapshot_id, kept)) == foreign
+def test_a_commit_of_another_program_is_seen_until_its_rows_are_read_anew(
+    kept: list[Snapshot], other: int | None
+) -> None:
+    found = other_commit(main_at(kept[-1].snapshot_id, kept))
+    assert (found.version if found else None) == other
+
+
+def test_a_commit_of_another_program_says_when_and_by_what() -> None:
+    theirs = snapshot(1, None, {"engine-name": "spark"})
+    assert other_commit(main_at(1, [theirs])) == OtherCommit(1, theirs.timestamp_ms / 1000, "spark")
 
 
 @pytest.mark.parametrize(

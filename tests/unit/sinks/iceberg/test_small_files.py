@@ -18,7 +18,7 @@ from airflow_cdc.sinks.iceberg import row_positions, small_files
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.file_change import FileChange
 from airflow_cdc.sinks.iceberg.row_positions import Files, live_files
-from airflow_cdc.sinks.iceberg.snapshots import foreign_commit, head_of, newest_stamp, operation_of, snapshot_at
+from airflow_cdc.sinks.iceberg.snapshots import head_of, newest_stamp, operation_of, other_commit, snapshot_at
 from airflow_cdc.spark_apps.adapters import iceberg_small
 from airflow_cdc.spark_apps.tidied import Tidied
 from tests.contract.lakes import lake_in
@@ -218,7 +218,7 @@ def test_the_commit_is_a_replace_between_stamps(lake: Lake) -> None:
     assert head is not None
     assert (operation_of(head), head.parent_snapshot_id) == ("replace", parent)
     assert newest_stamp(metadata, head_of(metadata)) == before
-    assert foreign_commit(metadata) is None
+    assert other_commit(metadata) is None
 
 
 def test_removed_files_are_named_once_so_that_expiry_deletes_them(lake: Lake) -> None:
