@@ -135,8 +135,11 @@ def no_recovery(pipeline: Pipeline) -> str:
         return source.why_unread or f"nothing reads the rows of a {source.title} source: it is diagnosed, not recovered"
     if reads_of(pipeline).decoder is None and pipeline.corrected is not Corrected.BEFORE_START:
         return f"events of {connector.title} about {source.title} are not decoded: it is diagnosed, not recovered"
-    if pipeline.sink.feeder:
-        return f"{SINKS[pipeline.sink.kind].title} is put right through the topics, which no recovery does yet: it is compared only"
+    if pipeline.corrected is Corrected.THROUGH_TOPICS and not reads_of(pipeline).writes:
+        return (
+            f"{SINKS[pipeline.sink.kind].title} can only be put right through the topics, and events of {connector.title}"
+            f" about {source.title} are not written: it is diagnosed and compared"
+        )
     return ""
 
 

@@ -40,6 +40,7 @@ from airflow_cdc.spark_apps.ports import SharesTables, StageWriter
 from airflow_cdc.spark_apps.snapshot.corrections import Correcting
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import FEW_ROWS, Reading, Tools, read_table, staged_rows
+from airflow_cdc.spark_apps.stages.work import Patience
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     task = load_task(run)
     run.clients.source.check_same_server(task.watermark)
     if run.pipeline.corrected is Corrected.THROUGH_TOPICS:
-        return correct(run, spark, task)
+        return correct(run, spark, task, Patience.of(run, settings).seconds)
     tables, writer = list(task.definitions.values()), stage_writer(run)
     keyed = sum(not table.keyless for table in tables)
     parallel = lanes(run.pipeline.policy.throttle, keyed, os.cpu_count() or 1)
@@ -108,11 +109,14 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = 
     }
 
 
-def correct(run: Run, spark: SparkSession, task: Task) -> Facts:
-    """Write what differs into the topics, for tables that others write from there (INV 23, 47)."""
+def correct(run: Run, spark: SparkSession, task: Task, seconds: float) -> Facts:
+    """Write what differs into the topics, for tables that others write from there (INV 23, 47).
+
+    `seconds`: how long a sink connector may stand still before it has written what is there.
+    """
     offset = run.clients.connector.codec.at(task.watermark.position, int(task.watermark.taken_at.timestamp()))
     place = Standing(offset, int(task.watermark.taken_at.timestamp() * 1_000_000))
-    correcting = Correcting(run, spark, open_topics(run), task.watermark, place, current(run).agreed)
+    correcting = Correcting(run, spark, open_topics(run), task.watermark, place, current(run).agreed, seconds)
     reading = explained(SourceError, "compare the topics with the tables", where=run.where, todo=AGAIN)
     with odd_values_named(run, list(task.definitions), "recover"), reading:
         results = [correcting.table(table) for table in task.definitions.values()]

@@ -61,8 +61,7 @@ class SourceKind:
         setup: the questions of `airflow cdc init` about it; None: such a part is written by hand.
         read_position: reads a position of such a server from JSON.
         rules: its rows of the diagnosis, its blockers of strategies, and its error messages.
-        reader: Spark's reader of its rows (spark_apps.ports.RowReader), called with the client; None: there is none, so
-            the server can be diagnosed but not recovered.
+        reader: Spark's reader of its rows (spark_apps.ports.RowReader), called with the client; None: it is only diagnosed.
         why_unread: why there is no reader.
         copies: Spark's reader of tables that others fill in such a server (spark_apps.ports.RowReader), called with the client.
         read_by: kinds of connector, by name, that read such a server without declaring it themselves. With this a
@@ -92,12 +91,13 @@ class Reads:
 
     Attributes:
         codec: reads and writes the offset that the connector stores for such a source.
-        decoder: turns its events into rows (spark_apps.ports.EventDecoder), called with the connector's settings;
-            None: such a pipeline can be diagnosed but not recovered.
+        decoder: its events as rows (spark_apps.ports.EventDecoder), called with the connector's settings; None: only diagnosed.
+        writes: whether its events can be written, too, as corrections through the topics must be (INV 47).
     """
 
     codec: Lazy[Any] | None = None
     decoder: Lazy[Any] | None = None
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

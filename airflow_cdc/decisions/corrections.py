@@ -35,11 +35,22 @@ def check_complete(state: TopicState | None, topic: str, where: str) -> TopicSta
     A topic begins at offset 0 until records are removed by age or size, or by hand. Compaction moves no beginning, and leaves
     the last record of each key.
     """
-    if state is None or not state.partitions:
-        raise TransportError(f"the topic {topic} does not exist", where=where, todo=_INSTEAD)
+    state = check_written(state, topic, where)
     if late := {p: begin for p, (begin, _) in state.partitions.items() if begin > 0}:
         parts = ", ".join(f"partition {p} begins at offset {begin}" for p, begin in sorted(late.items()))
         raise TransportError(f"the topic {topic} is not complete: {parts}", where=where, todo=_INSTEAD)
+    return state
+
+
+def is_complete(state: TopicState) -> bool:
+    """Whether the topic has its beginning (see check_complete)."""
+    return not any(begin for begin, _ in state.partitions.values())
+
+
+def check_written(state: TopicState | None, topic: str, where: str) -> TopicState:
+    """The state of a topic that has a record, which corrections are written like. Raises TransportError."""
+    if state is None or not state.partitions:
+        raise TransportError(f"the topic {topic} does not exist", where=where, todo=_INSTEAD)
     if all(begin == end for begin, end in state.partitions.values()):
         raise TransportError(
             f"the topic {topic} has no record, and corrections are written as its newest one is",

@@ -90,7 +90,7 @@ def conclude(run: Run) -> Facts:
         f"{verdict}: {text or 'nothing was compared'}",
         where=run.where,
         todo=_IN_PLACE
-        if verdict is Verdict.MISMATCH and run.pipeline.corrected is Corrected.BEFORE_START
+        if verdict is Verdict.MISMATCH and run.pipeline.corrected is not Corrected.STAGED
         else _TODO[verdict],
         verdict=str(verdict),
     )
@@ -101,7 +101,7 @@ def _first(report: TableReport) -> str:
 
 
 _IN_PLACE = (
-    "Rows differ; the connector writes the tables itself. To read them again:"
+    "Rows differ; others write the tables, not we. To put them right:"
     " airflow cdc recover PIPELINE --strategy full_snapshot."
 )
 _TODO = {

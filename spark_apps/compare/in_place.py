@@ -89,6 +89,11 @@ def _following(run: Run, tables: Sequence[str], seconds: float) -> Callable[[], 
     return reach_now
 
 
+def copies_at_rest(run: Run, spark: SparkSession, pair: Pair, watermark: Watermark) -> Sides:
+    """A copy and its source while the connector is stopped, and the sink connector has written all that is in the topic."""
+    return _copies(run, spark, watermark, lambda: watermark, {pair.source.full_name: pair})
+
+
 def _copies(
     run: Run, spark: SparkSession, watermark: Watermark, reach: Callable[[], Watermark], pairs: Mapping[str, Pair]
 ) -> Sides:

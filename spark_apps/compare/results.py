@@ -129,9 +129,9 @@ def refuse(run: Run, reports: Sequence[TableReport]) -> None:
         where=run.where,
         todo="Read the report for the keys that differ. "
         + (
-            "Readers see them, and the connector writes on."
-            if run.pipeline.corrected is Corrected.BEFORE_START
-            else "Main is as it was."
+            "Main is as it was."
+            if run.pipeline.corrected is Corrected.STAGED
+            else "Readers see them, and the connector writes on."
         )
         + f" {verify_again(run, [str(report.verdict) for report in bad.values()])}",
         verdict=str(overall(report.verdict for report in reports)),

@@ -3,33 +3,40 @@
 The connector is stopped, so the topic rests. A row that the topic lacks, or has otherwise, is written as the connector's
 snapshot would write it; a ghost is deleted by a delete event and its tombstone. Rows may be newer than W, as after every
 read: what the connector sends from W on makes them one state again.
+
+Where a sink connector fills copies that can be read, these are compared, too, once it has written all that is in the topic.
+Then the topic need not be complete. What is written is still made of the source's rows and the topic's records, but for the
+deletes of rows that only the copy has any more.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.errors import ConfigError, TransportError, VerificationError
+from airflow_cdc.core.errors import ConfigError, SchemaError, TransportError, VerificationError
 from airflow_cdc.core.topics import Outgoing, PartitionRanges
 from airflow_cdc.decisions.compare.repair import NEVER
 from airflow_cdc.decisions.compare.verdict import leaf_caveat
-from airflow_cdc.decisions.corrections import check_complete
+from airflow_cdc.decisions.corrections import check_complete, check_written, is_complete
 from airflow_cdc.decisions.removal import Removal, refusals
 from airflow_cdc.events.record import DELETE, Opened, RawRecord
-from airflow_cdc.flows.corrections import check_stopped, producer_of, send
+from airflow_cdc.flows.corrections import AGAIN, check_stopped, producer_of, send
+from airflow_cdc.flows.feeder import wait_filled
 from airflow_cdc.flows.publish import not_agreed
 from airflow_cdc.spark_apps.canonical.spark import key_text
+from airflow_cdc.spark_apps.compare.in_place import copies_at_rest, pairs_of
 from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, scan
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.events import meta
 from airflow_cdc.spark_apps.ports_corrections import WritesEvents
 from airflow_cdc.spark_apps.snapshot.folded import Folded, folded
+from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +46,10 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
     from airflow_cdc.events.frame import Seal, Sealed, Standing
     from airflow_cdc.flows.run import Run
+    from airflow_cdc.spark_apps.compare.copies import Pair
+    from airflow_cdc.spark_apps.compare.views import SinkView
     from airflow_cdc.spark_apps.driver.systems import TopicSystems
+    from airflow_cdc.spark_apps.ports import RowReader, SourceView
 
 log = logging.getLogger("airflow_cdc.corrections")
 
@@ -68,9 +78,33 @@ class Last:
     live: bool
 
 
+class Copy(NamedTuple):
+    """A copy, and how its columns are the source's."""
+
+    view: SinkView
+    pair: Pair
+
+
+@dataclass(frozen=True, slots=True)
+class Differing:
+    """What differs between a table and those who read its topic.
+
+    Attributes:
+        keys: the key texts.
+        rows: how many rows the copy has; without one, how many the topic says.
+        key_table: the table by whose key columns the texts are written: a copy's may be wider than the source's.
+        copy: None where no copy is read.
+    """
+
+    keys: frozenset[str]
+    rows: int
+    key_table: Table
+    copy: Copy | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Correcting:
-    """What corrections of a run's tables are made with."""
+    """What corrections of a run's tables are made with. `seconds`: how long a sink connector may stand still."""
 
     run: Run
     spark: SparkSession
@@ -78,6 +112,7 @@ class Correcting:
     watermark: Watermark
     place: Standing
     allowed_deletes: Mapping[str, int]
+    seconds: float
 
     def table(self, table: Table) -> Corrected:
         """Compare a table at rest, and write what differs. Safe to run again: it writes only what still differs."""
@@ -85,10 +120,12 @@ class Correcting:
         producer_of(self.run).fence(self.id_of(table))
         topic = self.systems.events.routing.topic_of(table.full_name)
         states = self.run.clients.transport.topic_states([topic])
-        state = check_complete(states.get(topic), topic, self.run.where)
-        fold = folded(self.run, self.spark, self.systems, table, state)
+        pair = None if self.run.clients.feeder is None else pairs_of(self.run, [table])[table.full_name]
+        check = check_complete if pair is None else check_written
+        fold = folded(self.run, self.spark, self.systems, table, check(states.get(topic), topic, self.run.where))
         try:
-            result = Corrected(table.full_name, *_Wanted(self, fold, self._differing(fold)).sent(), before=fold.rows)
+            differing = self._of_topic(fold, table) if pair is None else self._of_copy(fold, table, pair)
+            result = Corrected(table.full_name, *_Wanted(self, fold, differing).sent(), before=differing.rows)
         finally:
             fold.drop()
         log.info("%s: %d rows and %d deletes were written into %s", result.table, result.rows, result.deletes, topic)
@@ -109,13 +146,33 @@ class Correcting:
             )
         return self.systems.events
 
-    def _differing(self, fold: Folded) -> Sequence[str]:
+    def _of_topic(self, fold: Folded, key_table: Table) -> Differing:
+        """What the topic says otherwise than the source."""
+        reader = self.systems.reader
+        subject = Subject(key_table, fold.view, None, {}, self.watermark, fold.rows)
+        with reader.view(key_table, at=self.watermark) as view:
+            keys = self._differing(reader, subject, view)
+        return Differing(keys, fold.rows, key_table)
+
+    def _of_copy(self, fold: Folded, table: Table, pair: Pair) -> Differing:
+        """What the copy has otherwise than the source, and what a topic says otherwise that is complete."""
+        wait_filled(self.run, {fold.state.name: fold.ends}, self.seconds)
+        types = {column.name: column.type for column in pair.source.key_columns}
+        columns = tuple(replace(one, type=types.get(one.name, one.type)) for one in table.columns)
+        key_table = replace(table, columns=columns)
+        sides = copies_at_rest(self.run, self.spark, pair, self.watermark)
+        with sides.view(pair.source) as view, sides.sink(pair.source) as copy:
+            rows = copy.count()
+            subject = Subject(pair.source, copy, None, {}, self.watermark, rows)
+            keys = self._differing(sides.reader, subject, view)
+        others = self._of_topic(fold, key_table).keys if is_complete(fold.state) else frozenset()
+        return Differing(keys | others, rows, key_table, Copy(copy, pair))
+
+    def _differing(self, reader: RowReader, subject: Subject, view: SourceView) -> frozenset[str]:
         """The key texts of the rows that differ."""
-        table, reader = fold.table, self.systems.reader
-        subject = Subject(table, fold.view, None, {}, self.watermark, fold.rows)
-        with reader.view(table, at=self.watermark) as view:
-            digests = scan(reader, self.watermark, subject, view)
-            differences = drill_keys(digests, digests.source, digests.sink)
+        table = subject.table
+        digests = scan(reader, self.watermark, subject, view)
+        differences = drill_keys(digests, digests.source, digests.sink)
         if differences.unexplained or differences.beyond:
             why = (
                 leaf_caveat(differences.unexplained)
@@ -128,7 +185,7 @@ class Correcting:
                 todo="Let the connector snapshot the table into a new topic.",
                 verdict="INCONCLUSIVE",
             )
-        return sorted(differences.keys.keys() | digests.others)
+        return frozenset(differences.keys) | digests.others
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +194,7 @@ class _Wanted:
 
     by: Correcting
     fold: Folded
-    keys: Sequence[str]
+    differing: Differing
 
     def sent(self) -> tuple[int, int]:
         """Write the corrections; returns how many rows and deletes."""
@@ -147,20 +204,49 @@ class _Wanted:
         seal = self.by.writes.sealer(fold.table, template, self.by.place)
         self._check_keys(seal, last)
         records, rows = self._rows(seal, last)
-        ghosts = [one for key, one in last.items() if one.live and key in set(self.keys) - rows]
-        self._check_removal(len(ghosts))
-        records += [out for one in ghosts for out in self._deleted(one, template)]
+        absent, topic_keys = self.differing.keys - rows, {key for key, one in last.items() if one.live}
+        ghosts, unsaid = absent & topic_keys, self._held(absent - topic_keys)
+        self._check_ours(unsaid.keys() - last.keys())
+        deletes = len(ghosts) + len(unsaid)
+        self._check_removal(deletes)
+        records += [out for key in sorted(ghosts) for out in self._deleted(last[key], template)]
+        records += [
+            out for key, one in unsaid.items() for out in self._deleted(self._said(seal, one, last.get(key)), template)
+        ]
 
         def write() -> tuple[PartitionRanges, int, int]:
             ranges = self.producer.transaction(self.by.id_of(fold.table), topic, records) if records else {}
-            return ranges, len(rows), len(ghosts)
+            return ranges, len(rows), deletes
 
         send(run, fold.table.full_name, topic, fold.ends, write)
-        return len(rows), len(ghosts)
+        return len(rows), deletes
 
     @property
     def producer(self) -> Producer:
         return producer_of(self.by.run)
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The key texts that differ."""
+        return sorted(self.differing.keys)
+
+    @property
+    def key(self) -> str:
+        """Expression: a row's key text."""
+        return key_text(self.differing.key_table)
+
+    def _check_ours(self, keys: Collection[str]) -> None:
+        """Raise TransportError for rows of a copy that are not the source's, and that its topic never had a record of.
+
+        A topic without its beginning may have had one.
+        """
+        if keys and is_complete(self.fold.state):
+            raise TransportError(
+                f"{len(keys)} rows of the copy are not at the source, and no record of {self.fold.state.name} is about them, so"
+                f" somebody else wrote them: {', '.join(sorted(keys)[:5])}",
+                where=f"table {self.fold.table.full_name}",
+                todo=f"Find who writes to the copy, and delete these rows there. {AGAIN}",
+            )
 
     def _template(self, topic: str) -> RawRecord:
         newest = self.by.run.clients.transport.newest([topic]).get(topic)
@@ -174,12 +260,12 @@ class _Wanted:
 
     def _last(self) -> dict[str, Last]:
         """Key text → the last record of the differing keys that the topic has, and of some of the others."""
-        table, net = self.fold.table, self.fold.net
+        net = self.fold.net
         # a key's columns may be called anything
         place = (meta("partition"), meta("offset"), fn.col("deleted"))
         places_of = net.select(*(one.alias(own_name(name)) for name, one in zip(_SAID, place, strict=True)), "key.*")
         columns = (f"{quote_ident(own_name(name))} AS {quote_ident(name)}" for name in _SAID)
-        texts = places_of.selectExpr(*columns, f"{key_text(table)} AS {quote_ident(_KEY)}")
+        texts = places_of.selectExpr(*columns, f"{self.key} AS {quote_ident(_KEY)}")
         wanted_keys = self.by.spark.createDataFrame([(key,) for key in self.keys], f"{quote_ident(_KEY)} string")
         places = texts.join(fn.broadcast(wanted_keys), _KEY, "left_semi").unionByName(texts.limit(SAMPLE)).distinct()
         raw = self.by.systems.topics.read(self.by.spark, {self.fold.state.name: dict(self.fold.state.partitions)})
@@ -204,7 +290,7 @@ class _Wanted:
                 )
         table = self.fold.table
         live = self.fold.net.where(~fn.col("deleted")).limit(SAMPLE).select("after.*")
-        rows = live.withColumn(_KEY, fn.expr(key_text(table))).toArrow()
+        rows = live.withColumn(_KEY, fn.expr(self.key)).toArrow()
         changes = self.by.writes.encoder(table).changes(rows)
         for key, change in zip(rows[_KEY].to_pylist(), changes, strict=True):
             (record,) = seal(change)
@@ -219,9 +305,7 @@ class _Wanted:
         encoder = by.writes.encoder(table)
         rows = by.systems.reader.rows_of_keys(by.spark, table, self.keys, at=by.watermark)
         wanted_keys = by.spark.createDataFrame([(key,) for key in self.keys], f"{quote_ident(_KEY)} string")
-        current = (
-            rows.withColumn(_KEY, fn.expr(key_text(table))).join(fn.broadcast(wanted_keys), _KEY, "left_semi").toArrow()
-        )
+        current = rows.withColumn(_KEY, fn.expr(self.key)).join(fn.broadcast(wanted_keys), _KEY, "left_semi").toArrow()
         for key, change in zip(current[_KEY].to_pylist(), encoder.changes(current), strict=True):
             keys.add(key)
             for record in seal(change):
@@ -245,13 +329,41 @@ class _Wanted:
         seal = self.by.writes.sealer(self.fold.table, last, self.by.place)
         return map(self._outgoing, seal(Opened(DELETE)))
 
+    def _held(self, keys: Collection[str]) -> dict[str, Opened]:
+        """The rows that a copy has under these keys, as they are written. The topic has no row of them."""
+        table, copy = self.fold.table, self.differing.copy
+        if not keys or copy is None:
+            return {}
+        names = {column.name for column in copy.pair.source.columns}
+        columns = (
+            f"CAST({quote_ident(one.name) if one.name in names else 'NULL'} AS {sink_type(one)}) AS {quote_ident(one.name)}"
+            for one in table.mirrored
+        )
+        rows = copy.view.rows_of_keys(sorted(keys)).selectExpr(*columns).withColumn(_KEY, fn.expr(self.key)).toArrow()
+        unknown = [one.name for one in table.mirrored if not (one.nullable or one.name in names)]
+        if unknown and (left := sorted(set(rows[_KEY].to_pylist()) & set(keys))):
+            raise SchemaError(
+                f"only the copy has {len(left)} rows any more, and it does not hold {', '.join(unknown)}, without which no delete"
+                f" can be written: {', '.join(left[:5])}",
+                where=f"table {table.full_name}",
+                todo=f"Delete these rows from the copy by hand. {AGAIN}",
+            )
+        pairs = zip(rows[_KEY].to_pylist(), self.by.writes.encoder(table).changes(rows), strict=True)
+        return {key: change for key, change in pairs if key in keys}
+
+    def _said(self, seal: Seal, change: Opened, last: Last | None) -> Last:
+        """The record that the topic would have of a row of a copy: a sink connector fails at a delete without a row."""
+        (record,) = seal(change)
+        self._check_same(record, last)
+        return Last(RawRecord(0, 0, record.key, record.value, record.headers), live=True)
+
     def _outgoing(self, record: Sealed) -> Outgoing:
         partition = self.producer.partition_of(record.key or b"", len(self.fold.state.partitions))
         return Outgoing(partition, record.key, record.value, tuple(record.headers))
 
     def _check_removal(self, deletes: int) -> None:
         """Raise NotAgreedError for more deletes than the policy, or a person, allows (INV 36)."""
-        run, name, rows = self.by.run, self.fold.table.full_name, self.fold.rows
+        run, name, rows = self.by.run, self.fold.table.full_name, self.differing.rows
         if run.pipeline.policy.approval == NEVER or run.options.approved:
             return
         removal = Removal(name, rows, rows - deletes, self.by.allowed_deletes.get(name, 0))

@@ -82,12 +82,11 @@ class Folded:
 def folded(run: Run, spark: SparkSession, systems: TopicSystems, table: Table, state: TopicState) -> Folded:
     """The fold of the table's topic to the ends in `state`. It can be read until it is dropped, or the driver ends.
 
-    Raises TransportError for a topic that does not say what a reader of it holds: one that is not complete from its beginning,
-    or has records that can't be read.
+    Of a topic that is not complete from its beginning, it is what the rest of the topic says. Raises TransportError for a
+    topic with records that can't be read.
     """
     check_keyed(table)
     topic, began = systems.events.routing.topic_of(table.full_name), time.monotonic()
-    state = check_complete(state, topic, run.where)
     raw = systems.topics.read(spark, {topic: dict(state.partitions)})
     events = systems.events.decode(raw, table, ("after",)).where(meta("other_table").isNull())
     events = events.persist(StorageLevel.MEMORY_AND_DISK)
@@ -175,15 +174,18 @@ def _compared(run: Run, spark: SparkSession, systems: TopicSystems, table: Table
         return reach()[0]
 
     topic = systems.events.routing.topic_of(table.full_name)
+
+    def fold_of(states: Mapping[str, TopicState]) -> Folded:
+        return folded(run, spark, systems, table, check_complete(states.get(topic), topic, run.where))
+
     if not reader.exact_views:
         here, states = reach()
-        subject = _subject(systems, folded(run, spark, systems, table, states[topic]), here)
+        subject = _subject(systems, fold_of(states), here)
         return compare_tables(reader, [subject], judge, reach_now, watermark=watermark, start=here)[0]
     before = reach_now()
     with open_views(reader, [[table]], watermark, run.clients.source.position()) as views_of:
         here, states = reach()
-        fold = folded(run, spark, systems, table, states[topic])
-        subject, views = replace(_subject(systems, fold, here), before=before), [views_of[table.full_name]]
+        subject, views = replace(_subject(systems, fold_of(states), here), before=before), [views_of[table.full_name]]
         judgements, now = compare_views(reader, [subject], views, judge, reach_now, watermark=watermark)
     return decided(reader, judgements, reach_now, watermark=watermark, now=now)[0]
 

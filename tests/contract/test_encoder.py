@@ -33,7 +33,18 @@ from airflow_cdc.events.columns import arrow_of
 from airflow_cdc.events.decoder import AFTER, Plan, decoder
 from airflow_cdc.events.encoder import encoder, logical
 from airflow_cdc.events.frame import Standing
-from airflow_cdc.events.record import DELETE, READ, Opened, RawRecord, Record, SchemaId, Side, Want
+from airflow_cdc.events.record import (
+    DELETE,
+    READ,
+    SNAPSHOT_BEGINS,
+    SNAPSHOT_GOES_ON,
+    Opened,
+    RawRecord,
+    Record,
+    SchemaId,
+    Side,
+    Want,
+)
 from airflow_cdc.events.value import document
 from airflow_cdc.events.wire import Schemas
 from airflow_cdc.events.wire.decimals import WIDE
@@ -215,6 +226,18 @@ def test_a_ghost_is_deleted_by_an_event_and_a_tombstone_under_its_own_key(name: 
     assert batch.column("snapshot").to_pylist() == [None]
     ours = batch.column("before").to_pylist()[0].values()
     assert list(ours) == [column[0].as_py() for column in rows_of(name, table, (last,)).columns]
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_inv_05_a_correction_begins_no_snapshot_of_the_connector_s_own(name: str) -> None:
+    """Whoever counts snapshots that nobody asked for counts their first records. The recorded one has a first."""
+    table, records, settings = table_of(name, "t"), snapshot(name, "t"), settings_of(name)
+    changes = encoder(table, settings.values).changes(rows_of(name, table, records))
+    ours = written(name, table, recording(name).records["t"][-1], changes)
+    read = decoder(Plan(table, frame_of(settings, table.full_name), settings.values).with_schemas(schemas_of(name)))
+    said = read.batch([RawRecord(0, at, *one) for at, one in enumerate(ours)])
+    assert said.column("snapshot").to_pylist() == [SNAPSHOT_GOES_ON] * 3
+    assert SNAPSHOT_BEGINS in read.batch(records).column("snapshot").to_pylist()
 
 
 # ---- what is written is read again as the same row ---------------------------------------------------

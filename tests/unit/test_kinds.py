@@ -12,6 +12,8 @@ from airflow_cdc import kinds
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.kind import Reads
 from airflow_cdc.kinds import CONNECTORS, SOURCES, TRANSPORTS, WINGS
+from airflow_cdc.sinks.jdbc.settings import JdbcSettings
+from airflow_cdc.sources.postgres.kind import PostgresSettings
 from tests.unit.builders import PIPELINE
 
 HEAVY = ("pymysql", "kafka", "httpx", "pyiceberg", "pyarrow", "pyspark", "pydantic", "yaml", "airflow")
@@ -103,3 +105,11 @@ def test_what_lacks_a_reader_or_a_decoder_is_diagnosed_and_not_recovered(monkeyp
     assert (
         kinds.no_recovery(PIPELINE) == "events of Debezium about MySQL are not decoded: it is diagnosed, not recovered"
     )
+
+
+def test_copies_are_recovered_where_the_connector_s_events_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    copied = replace(PIPELINE, sink=JdbcSettings("jdbc", conn_id="t", database="postgres", connector="s"))
+    assert kinds.no_recovery(copied) == ""
+    other = replace(copied, source=PostgresSettings("postgres", conn_id="p", tables=("public.a",)))
+    assert "events of Debezium about PostgreSQL are not written" in kinds.no_recovery(other)
+    assert kinds.no_recovery(replace(other, sink=PIPELINE.sink)) == ""

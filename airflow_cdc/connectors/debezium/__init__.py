@@ -17,6 +17,7 @@ KIND = ConnectorKind(
         "mysql": Reads(
             codec=Lazy(".offsets.mysql:MySqlCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:Events"),
+            writes=True,
         ),
         "mariadb": Reads(
             codec=Lazy(".offsets.mariadb:MariaDbCodec", __name__),

@@ -13,7 +13,7 @@ from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.pipeline import SinkSpec, Writer
 from airflow_cdc.core.recovery import OpenRecovery, Sent
 from airflow_cdc.core.topics import Compaction, TopicState
-from airflow_cdc.decisions.corrections import check_complete, check_keyed, check_time
+from airflow_cdc.decisions.corrections import check_complete, check_keyed, check_time, check_written, is_complete
 from airflow_cdc.flows import corrections
 from airflow_cdc.flows.corrections import check_corrected, check_stopped, check_topics, producer_of, send
 from airflow_cdc.flows.run import Run
@@ -147,6 +147,22 @@ def test_doctor_says_which_table_could_not_be_corrected(monkeypatch: pytest.Monk
     assert list(check_topics(replace(run, pipeline=PIPELINE))) == []
 
 
+def test_doctor_lets_a_topic_without_its_beginning_pass_where_a_copy_shows_the_ghosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = running()
+    clients: Any = run.clients
+    tables = {name: table(column("id", "int"), key=("id",)) for name in run.pipeline.source.tables}
+    monkeypatch.setattr(corrections, "captured", lambda _run: tables)
+    monkeypatch.setattr(corrections, "topic_names", lambda _run, names: {name: f"shop.{name}" for name in names})
+    run = replace(run, clients=replace(clients, feeder=object()))
+    for bounds, state in (((3, 9), "ok"), ((9, 9), "bad")):
+        clients.transport.topic_states.side_effect = lambda names, span=bounds: {
+            name: TopicState(name, "id", {0: span}) for name in names
+        }
+        assert {one.state for one in check_topics(run)} == {state}
+
+
 # ---- what a topic must be ------------------------------------------------------------------------------
 
 
@@ -162,6 +178,14 @@ def test_inv_23_a_topic_that_lost_its_beginning_is_refused_with_the_evidence() -
     for missing in (None, topic({}), topic({0: (0, 0)})):
         with pytest.raises(TransportError, match=r"does not exist|has no record"):
             check_complete(missing, TOPIC, "here")
+
+
+def test_a_topic_that_lost_its_beginning_is_written_and_not_complete() -> None:
+    late = topic({0: (0, 5), 1: (7, 9)})
+    assert check_written(late, TOPIC, "here") is late
+    assert (is_complete(late), is_complete(topic({0: (0, 5), 1: (0, 0)}))) == (False, True)
+    with pytest.raises(TransportError, match="has no record"):
+        check_written(topic({0: (7, 7)}), TOPIC, "here")
 
 
 def test_inv_23_a_fold_that_takes_longer_than_tombstones_stay_is_refused() -> None:
