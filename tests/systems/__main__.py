@@ -21,6 +21,7 @@ from tests.systems import (
     canal_mysql,
     canal_rabbitmq,
     debezium_formats,
+    debezium_jdbc,
     debezium_mariadb,
     debezium_postgres,
     debezium_search,
@@ -41,6 +42,7 @@ CASES: tuple[Case, ...] = (
     *canal_rabbitmq.CASES,
     debezium_search.CASE,
     *debezium_topics.CASES,
+    debezium_jdbc.CASE,
     flink_mysql.CASE,
     *on_another_spark.CASES,
 )
