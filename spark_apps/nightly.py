@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.codec import plain, read
+from airflow_cdc.core.codec import plain, read, sparse
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.report import TableReport, Verdict, overall
@@ -232,7 +232,7 @@ def _keep(
     verdict, run_id = str(report.verdict), work.run.run_id
     check = Checked(scheme, low, high, rows, shares, topic.id, ends, table.fingerprint, verdict, at, run_id)
     repair = RepairPlan.of(table, outcome.tally, outcome.sink_rows)
-    result = {**report.to_json(), "compared": plan.part.name, "why": plan.why}
+    result = {**sparse(report), "compared": plan.part.name, "why": plan.why}
     plans = {"plan": repair.to_json()} if repair.keys and report.verdict is Verdict.MISMATCH else {}
     control = work.run.clients.control
     control.check_done(work.run.run_id, table.full_name, check.to_json(), {**result, **plans})

@@ -18,7 +18,7 @@ from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, table
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.codec import plain
+from airflow_cdc.core.codec import plain, sparse
 from airflow_cdc.core.errors import CdcError, UnknownStateError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
@@ -230,7 +230,7 @@ def proof(args: Namespace) -> int:
             todo=f"Run: airflow cdc recover {pipeline.name}",
         )
     if args.timeline:
-        emit(args, [step.to_json() for step in report.steps], as_text(time_bars(report.steps)))
+        emit(args, [sparse(step) for step in report.steps], as_text(time_bars(report.steps)))
         return report.exit_status
     known = () if args.run_id else _known_before(report, args.table or pipeline.source.tables)
     if args.table:

@@ -11,6 +11,7 @@ from airflow_cdc.cli import reports
 from airflow_cdc.cli.reading import read_soon
 from airflow_cdc.cli.run import Rows, complain, emit
 from airflow_cdc.cli.trigger import Ended
+from airflow_cdc.core.codec import sparse
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.flows.recovery import open_error
@@ -55,7 +56,7 @@ def report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
     behind = any(table.caught_up for table in report.tables)
     rows = [
         {
-            **{key: table.to_json()[key] for key in SHOWN},
+            **{key: sparse(table)[key] for key in SHOWN},
             THROUGH: table.verified_through or through.get(table.table, "-"),
             **({BEHIND: str(table.caught_up or "-")} if behind else {}),
         }

@@ -272,24 +272,21 @@ class Control:
         )
         return int(state["ledger"][run_id]["epoch"])
 
-    def raise_epoch(self, run_id: str, **fields: Any) -> Document:
-        """Give the run's open recovery a new epoch that all tables must reach, and set `fields` of it; returns it.
+    def raise_epoch(self, run_id: str) -> int:
+        """Give the run's open recovery a new epoch that all tables must reach, those that are published included; returns it.
 
         Needed for a new watermark after some tables were published under the old one: an apply cannot start from
         their stamps any more. Raises UsageError if the run has no open recovery.
         """
 
         def change(state: Document) -> Document:
-            open_ = state["recovery"]
-            if open_ is None or open_["run_id"] != run_id:
-                raise self._not_open(run_id, open_)
             epoch = state["epoch"] + 1
-            recovery = {**open_, **fields, "epoch": epoch}
+            recovery = {**self._open(run_id, state), "published": {}, "epoch": epoch}
             required = Epochs(state["epoch"], state["epochs"]).raised(epoch, None)
             ledger = noted(state["ledger"], run_id, {"epoch": epoch})
             return {**state, "epoch": epoch, "epochs": required.tables, "recovery": recovery, "ledger": ledger}
 
-        return dict(self.update(change, f"new epoch for {run_id}")["recovery"])
+        return int(self.update(change, f"new epoch for {run_id}")["epoch"])
 
     def change_recovery(
         self, run_id: str, transition: Callable[[OpenRecovery], OpenRecovery], read_position: ReadPosition
@@ -299,10 +296,14 @@ class Control:
         Its identity (run_id, epoch, opened_at) stays, whatever `transition` returns.
         """
 
-        def by(document: Document) -> Document:
-            return transition(OpenRecovery.from_json(document, read_position)).to_json()
+        def change(state: Document) -> Document:
+            before = self._open(run_id, state)
+            after = transition(OpenRecovery.from_json(before, read_position)).to_json()
+            return {**state, "recovery": {**after, **{key: before[key] for key in FIXED if key in before}}}
 
-        return OpenRecovery.from_json(self._change_recovery(run_id, by), read_position)
+        return OpenRecovery.from_json(
+            self.update(change, f"change of the recovery {run_id}")["recovery"], read_position
+        )
 
     def take_over(self, run_id: str, read_position: ReadPosition) -> None:
         """Give the open recovery to another run, because its run lost the lease. Epoch, W, fence and backups stay."""
@@ -337,19 +338,11 @@ class Control:
 
         self.update(change, f"{decision.strategy} in place of a detour")
 
-    def _change_recovery(self, run_id: str, by: Callable[[Document], Document]) -> Document:
-
-        def change(state: Document) -> Document:
-            open_ = state["recovery"]
-            if open_ is None or open_["run_id"] != run_id:
-                raise self._not_open(run_id, open_)
-            return {**state, "recovery": {**by(open_), **{key: open_[key] for key in FIXED if key in open_}}}
-
-        return dict(self.update(change, f"change of the recovery {run_id}")["recovery"])
-
-    def patch_recovery(self, run_id: str, **fields: Any) -> Document:
-        """Set fields of the run's open recovery and return it. Raises UsageError if the run has none open."""
-        return self._change_recovery(run_id, lambda open_: {**open_, **fields})
+    def _open(self, run_id: str, state: Document) -> Document:
+        """The run's own open recovery. Raises UsageError if it has none open."""
+        if (recovery := state["recovery"]) is None or recovery["run_id"] != run_id:
+            raise self._not_open(run_id, recovery)
+        return dict(recovery)
 
     def close_recovery(self, run_id: str, state: str = CLOSED) -> None:
         """Close the run's recovery; `state` is kept in its ledger ("closed", "abandoned"). Closing again changes nothing.

@@ -11,6 +11,7 @@ from airflow_cdc.core.codec import read
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.lease import Lease
+from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.abandon import ABANDONED, Abandonment
 from airflow_cdc.read_json import read_json
@@ -27,7 +28,7 @@ XA = "xa"
 
 # The format version of the whole document. A document without one has the first format, which this version can read.
 FORMAT = "format"
-NEWEST_FORMAT = 2
+NEWEST_FORMAT = 3
 _OWN = (WRITES, FORMAT)
 
 Document = dict[str, Any]
@@ -240,8 +241,8 @@ def opened(
             epoch=open_["epoch"],
         )
     epoch = document["epoch"] + int(raises)
-    offset = {} if moves else {"offset_kept": True}
-    recovery = {**fields, **offset, "run_id": run_id, "epoch": epoch, "opened_at": at}
+    known = {**fields, "tables": tuple(fields.get("tables", ()))}
+    recovery = OpenRecovery(run_id=run_id, epoch=epoch, opened_at=at, offset_kept=not moves, **known).to_json()
     ledger = noted(document["ledger"], run_id, {"epoch": epoch})
     required = Epochs(document["epoch"], document["epochs"])
     if raises:

@@ -7,15 +7,18 @@ them by compare-and-set (flows/recovery.py), because the hold task writes in par
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+from airflow_cdc.core.codec import plain, read, sparse
+from airflow_cdc.core.errors import MALFORMED, UnknownStateError, VerificationError
 from airflow_cdc.core.offset import OffsetEntry, RawOffset
-from airflow_cdc.core.position import JsonObject, ReadPosition, Watermark
-from airflow_cdc.core.topics import Fence, fence_from_json, fence_to_json
+from airflow_cdc.core.position import ReadPosition, Watermark
+from airflow_cdc.core.report import DecisionReport, RecoveryReport, StepReport, TableReport, Verdict, overall
+from airflow_cdc.core.topics import Fence
+from airflow_cdc.core.xa import XaState
 
-MATCH = "MATCH"
+FORMAT = 2  # of an open recovery as JSON; the first format had no number
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +68,6 @@ class HoldAnswer:
     detail: str
     since: str
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> HoldAnswer:
-        """The inverse of asdict(); absent fields are empty."""
-        return cls(*(str(value.get(name) or "") for name in ("state", "detail", "since")))
-
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
@@ -83,39 +81,27 @@ class StagedTable:
     snapshot_id: int
     before: int | None = None
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> StagedTable:
-        """The inverse of asdict()."""
-        before = value.get("before")
-        rows, snapshot = (int(value.get(name) or 0) for name in ("rows", "snapshot_id"))
-        return cls(str(value["label"]), rows, snapshot, None if before is None else int(before))
-
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTable:
     """A compared table. Only exactly `snapshot_id` may be published, and only after a MATCH (INV 4, 38).
 
-    `source_rows` is None where the source was not counted; `stage` "" means the staged table's own stage.
-    `entry` is the whole result, for the report.
+    `stage` "" means the staged table's own stage. `xa`: the source's XA state before that; None if it has none.
     """
 
-    verdict: str
-    snapshot_id: int
-    stage: str
-    source_rows: int | None
-    entry: JsonObject
+    report: TableReport
+    stage: str = ""
+    xa: XaState | None = None
 
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> VerifiedTable:
-        """Read a result of `verify`."""
-        rows = entry.get("source_rows")
-        return cls(
-            str(entry.get("verdict", "not verified")),
-            int(entry.get("snapshot_id") or 0),
-            str(entry.get("stage") or ""),
-            None if rows is None else int(rows),
-            dict(entry),
-        )
+    @property
+    def verdict(self) -> Verdict:
+        """Whether source and sink were equal."""
+        return self.report.verdict
+
+    @property
+    def snapshot_id(self) -> int:
+        """The snapshot that was compared; 0 if none was."""
+        return self.report.compared_at.snapshot_id or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +121,6 @@ class Sent:
     until: Mapping[int, int] = field(default_factory=dict)
     rows: int = 0
     deletes: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON."""
-        ends = {name: {str(p): n for p, n in getattr(self, name).items()} for name in ("since", "until")}
-        return {"try": self.attempt, "topic": self.topic, **ends, "rows": self.rows, "deletes": self.deletes}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Sent:
-        """The inverse of to_json()."""
-        since, until = ({int(p): int(n) for p, n in value[name].items()} for name in ("since", "until"))
-        return cls(int(value["try"]), str(value["topic"]), since, until, int(value["rows"]), int(value["deletes"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +221,7 @@ class OpenRecovery:
         verdicts = {
             name: self.verified[name].verdict if name in self.verified else "not verified" for name in self.tables
         }
-        return {name: verdict for name, verdict in verdicts.items() if verdict != MATCH}
+        return {name: verdict for name, verdict in verdicts.items() if verdict is not Verdict.MATCH}
 
     # --- transitions ---------------------------------------------------------------------------------------------------
 
@@ -393,107 +368,90 @@ class OpenRecovery:
 
     # --- JSON ----------------------------------------------------------------------------------------------------------
 
+    def report(
+        self, pipeline: str, run_id: str, decision: DecisionReport, steps: Iterable[StepReport]
+    ) -> RecoveryReport:
+        """The report of a run in any state; of an empty recovery if the run opened none.
+
+        A run that has not published every table it verified is at best INCONCLUSIVE.
+        """
+        tables = tuple(self.verified[name].report for name in sorted(self.verified))
+        reached = {t.table for t in tables} & set(self.published)
+        complete = bool(reached) and reached >= set(self.tables)
+        verdict = overall(table.verdict for table in tables)
+        if complete and verdict is Verdict.MATCH:  # W is before everything that was compared
+            through = self.watermark.taken_at.isoformat() if self.watermark else ""
+            tables = tuple(t if t.verified_through else replace(t, verified_through=through) for t in tables)
+        return RecoveryReport(
+            pipeline=pipeline,
+            run_id=run_id,
+            problem=decision.problem,
+            evidence=decision.evidence,
+            strategy=decision.strategy,
+            data_loss=decision.data_loss,
+            watermark=self.watermark.to_json() if self.watermark else None,
+            epoch=self.epoch,
+            offset_before=self.backup.value if self.backup else None,
+            offset_after=self.written,
+            tables=tables,
+            steps=tuple(steps),
+            verdict=verdict if complete or verdict is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
+            reason=decision.reason,
+            note=decision.note,
+            others=decision.others,
+        )
+
     def to_json(self) -> dict[str, Any]:
-        """The object in the control document; empty fields are left out."""
-        fields: dict[str, Any] = {
-            "run_id": self.run_id,
-            "epoch": self.epoch,
-            "try": self.attempt,
-            "opened_at": self.opened_at,
-            "problem": self.problem,
-            "strategy": self.strategy,
-            "offset_kept": self.offset_kept,
-            "agreed": dict(self.agreed),
-            "pipeline_hash": self.pipeline_hash,
-            "taken_over_from": self.taken_over_from,
-            "hold": self.hold and asdict(self.hold),
-            "watermark": None if self.watermark is None else self.watermark.to_json(),
-            "watermark_at": self.watermark_at,
-            "definitions": dict(self.definitions),
-            "stages": {table: asdict(stage) for table, stage in self.stages.items()},
-            "offset_written_at": self.written_at,
-            "history_differences": {table: list(texts) for table, texts in self.history.differences.items()},
-            "history_doubted": self.history.doubted,
-            "config_changed": dict(self.settings_before),
-            "resuming": self.resuming,
-            "resumed_at": self.resumed_at,
-            "verified": {table: dict(done.entry) for table, done in self.verified.items()},
-            "published": dict(self.published),
-            "corrections": {table: one.to_json() for table, one in self.corrections.items()},
-            "replica": self.replica.conn_id,
-            "own": self.replica.own,
-            "left_out": self.replica.left_out,
-        }
-        known = {
-            "offset_after": None if self.written is None else dict(self.written),
-            "fence": None if self.fence is None else fence_to_json(self.fence),
-            "history_since": self.history.since,
-            "read": self.replica.read,
-            "history_before": self.replica.history_before,
-        }
-        backup = None if self.backup is None else {"offset_partition": dict(self.backup.key)}
-        before = None if self.backup is None or self.backup.value is None else dict(self.backup.value)
-        return {
-            **{name: value for name, value in fields.items() if value or name == "epoch"},
-            "tables": list(self.tables),
-            **{name: value for name, value in known.items() if value is not None},
-            **({} if backup is None else {**backup, "offset_before": before}),
-        }
+        """The object in the control document; what is as in a recovery that was just opened is left out."""
+        return {"format": FORMAT, "epoch": self.epoch, "tables": list(self.tables), **sparse(self)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
         """The inverse of to_json(). Raises UnknownStateError, and PositionError for a watermark of another format."""
         try:
-            return _from_json(value, read_position)
-        except MALFORMED as error:
+            if (form := value.get("format", 1)) not in (1, FORMAT):
+                raise ValueError(f"its format is {form!r}, and this version reads formats up to {FORMAT}")
+            raw = upgraded_from_json(value) if form == 1 else dict(value)
+            watermark = raw.pop("watermark", None)
+            recovery = read(cls, raw, more=True)
+            return replace(recovery, watermark=watermark and Watermark.from_json(watermark, read_position))
+        except (*MALFORMED, VerificationError) as error:
             raise UnknownStateError(
                 f"the open recovery cannot be read: {error!r}",
                 todo='Give it up: airflow cdc abandon PIPELINE --reason "…".',
             ) from error
 
 
-def _from_json(raw: Mapping[str, Any], read_position: ReadPosition) -> OpenRecovery:
-    hold, fence, watermark = raw.get("hold"), raw.get("fence"), raw.get("watermark")
-    key = raw.get("offset_partition")
+# --- the first format, of 0.1.0 before it was released: some fields had other names, and parts were not parts -----------------
 
-    def text(name: str) -> str:
-        return str(raw.get(name) or "")
+_RENAMED = {
+    "try": "attempt",
+    "offset_after": "written",
+    "offset_written_at": "written_at",
+    "config_changed": "settings_before",
+}
+_PARTS = {
+    "history": {"history_differences": "differences", "history_since": "since", "history_doubted": "doubted"},
+    "replica": {n: n for n in ("own", "read", "left_out", "history_before")} | {"replica": "conn_id"},
+}
 
-    since, size = raw.get("history_since"), raw.get("history_before")
-    differences = {table: tuple(texts) for table, texts in (raw.get("history_differences") or {}).items()}
-    return OpenRecovery(
-        run_id=str(raw["run_id"]),
-        epoch=int(raw.get("epoch") or 0),
-        attempt=int(raw.get("try") or 0),
-        opened_at=text("opened_at"),
-        problem=text("problem"),
-        strategy=text("strategy"),
-        tables=tuple(raw.get("tables") or ()),
-        offset_kept=bool(raw.get("offset_kept")),
-        agreed={table: int(rows) for table, rows in (raw.get("agreed") or {}).items()},
-        pipeline_hash=text("pipeline_hash"),
-        taken_over_from=text("taken_over_from"),
-        hold=HoldAnswer.from_json(hold) if hold else None,
-        fence=None if fence is None else fence_from_json(fence),
-        watermark=Watermark.from_json(watermark, read_position) if watermark else None,
-        watermark_at=text("watermark_at"),
-        definitions=dict(raw.get("definitions") or {}),
-        stages={name: StagedTable.from_json(entry) for name, entry in (raw.get("stages") or {}).items()},
-        backup=OffsetEntry(dict(key), raw.get("offset_before")) if key else None,
-        written=raw.get("offset_after"),
-        written_at=text("offset_written_at"),
-        history=HistoryDoubts(differences, None if since is None else int(since), bool(raw.get("history_doubted"))),
-        settings_before=dict(raw.get("config_changed") or {}),
-        resuming=text("resuming"),
-        resumed_at=text("resumed_at"),
-        verified={name: VerifiedTable.from_json(entry) for name, entry in (raw.get("verified") or {}).items()},
-        published=dict(raw.get("published") or {}),
-        replica=ReplicaVisit(
-            text("replica"),
-            text("own"),
-            raw.get("read"),
-            text("left_out"),
-            None if size is None else int(size),
-        ),
-        corrections={name: Sent.from_json(one) for name, one in (raw.get("corrections") or {}).items()},
-    )
+
+def upgraded_from_json(old: Mapping[str, Any]) -> dict[str, Any]:
+    """An open recovery of the first format in the form of the second. Raises one of MALFORMED."""
+    said = {name: value for name, value in old.items() if value is not None}
+    parts = {part: {new: said.pop(own) for own, new in names.items() if own in said} for part, names in _PARTS.items()}
+    key, before = said.pop("offset_partition", None), said.pop("offset_before", None)
+    recovery = {_RENAMED.get(name, name): value for name, value in said.items()} | parts
+    sent = {
+        table: {_RENAMED.get(n, n): v for n, v in one.items()} for table, one in said.get("corrections", {}).items()
+    }
+    verified = {
+        table: {
+            "report": plain(TableReport.verified_from_json(table, one)),
+            "stage": one.get("stage") or "",
+            "xa": one.get("xa"),
+        }
+        for table, one in said.get("verified", {}).items()
+    }
+    backup = {"backup": {"key": key, "value": before}} if key else {}
+    return {**recovery, **backup, "corrections": sent, "verified": verified}

@@ -1,18 +1,18 @@
 """The report of a run: what was wrong, what was done, and the proof, table by table.
 
-The keys of to_json() are a contract that checks and pages rely on.
+Their fields, in this order, are the keys of report.json: a contract that checks and pages rely on.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from airflow_cdc.core.codec import read, sparse
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.recovery import OpenRecovery
 
 
 class Verdict(StrEnum):
@@ -26,6 +26,7 @@ class Verdict(StrEnum):
 # for a run whose diagnosis failed or was UNKNOWN: nobody knows what is lost
 UNKNOWN_LOSS = "unknown: no conclusion was possible"
 _COUNTS = ("source_rows", "sink_rows", "missing", "ghosts", "different", "leaves", "leaves_rechecked")
+_NOTHING_SAID = {**dict.fromkeys(_COUNTS, 0), "columns_not_compared": [], "verdict": "INCONCLUSIVE"}
 # what is in a table's JSON only if it is known
 IF_KNOWN = frozenset({"samples", "leaf_map", "part", "verified_through", "caught_up"})
 _BAD_TO_GOOD = (Verdict.MISMATCH, Verdict.INCONCLUSIVE, Verdict.MATCH)
@@ -68,11 +69,6 @@ class CaughtUp:
     def __str__(self) -> str:
         lacks = f"events that main lacks: {self.events:,}" if self.events else "main lacks a change of its columns"
         return f"{lacks}{f', from {self.since} on' if self.since else ''}; with that it has {self.rows:,} rows"
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any] | None) -> CaughtUp | None:
-        """The inverse of asdict(); None for a report that has none."""
-        return cls(**value) if value else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,56 +118,12 @@ class TableReport:
         """Rows that are missing, ghosts or different."""
         return self.missing + self.ghosts + self.different
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON with exactly the contract's keys."""
-        value: dict[str, Any] = {
-            "table": self.table,
-            "source_rows": self.source_rows,
-            "sink_rows": self.sink_rows,
-            "missing": self.missing,
-            "ghosts": self.ghosts,
-            "different": self.different,
-            "leaves": self.leaves,
-            "leaves_rechecked": self.leaves_rechecked,
-            "columns_not_compared": [{"column": c.column, "reason": c.reason} for c in self.columns_not_compared],
-            "compared_at": {"snapshot_id": self.compared_at.snapshot_id, "position": self.compared_at.position},
-            "verdict": str(self.verdict),
-        }
-        value |= {"samples": list(self.samples)} if self.samples else {}
-        value |= {"leaf_map": self.leaf_map} if self.leaf_map else {}
-        value |= {"part": self.part} if self.part else {}
-        value |= {"verified_through": self.verified_through} if self.verified_through else {}
-        return value | ({"caught_up": asdict(self.caught_up)} if self.caught_up else {})
-
     @classmethod
     def verified_from_json(cls, table: str, value: Mapping[str, Any]) -> TableReport:
-        """Read the verification's result for a table, with the contract's keys; absent counts are 0."""
-        counts = {key: int(value.get(key) or 0) for key in _COUNTS}
-        at = value.get("compared_at") or {}
-        return cls(
-            table=table,
-            **counts,
-            columns_not_compared=tuple(
-                NotCompared(c["column"], c["reason"]) for c in value.get("columns_not_compared") or ()
-            ),
-            compared_at=ComparedAt(at.get("snapshot_id", value.get("snapshot_id")), str(at.get("position") or "")),
-            verdict=Verdict(value.get("verdict") or Verdict.INCONCLUSIVE),
-            samples=tuple(str(sample) for sample in value.get("samples") or ()),
-            leaf_map=str(value.get("leaf_map") or ""),
-            part=str(value.get("part") or ""),
-            verified_through=str(value.get("verified_through") or ""),
-            caught_up=CaughtUp.from_json(value.get("caught_up")),
-        )
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> TableReport:
-        """The inverse of to_json()."""
-        nested = {
-            "columns_not_compared": tuple(NotCompared(**c) for c in value["columns_not_compared"]),
-            "compared_at": ComparedAt(**value["compared_at"]),
-            "caught_up": CaughtUp.from_json(value.get("caught_up")),
-        }
-        return cls(**{**value, **nested})
+        """Read the verification's result for a table, with the contract's keys and others; absent counts are 0."""
+        at = {"snapshot_id": value.get("snapshot_id"), "position": "", **(value.get("compared_at") or {})}
+        said = {**_NOTHING_SAID, **{name: one for name, one in value.items() if one is not None}}
+        return read(cls, {**said, "table": table, "compared_at": at}, more=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +139,7 @@ class StepPart:
 class StepReport:
     """One step of the run: its name, how many seconds it took, how it ended, and when it began (ISO; "": not known).
 
-    `parts`: what took long in it, and in its process before it began, by their beginning.
+    `parts`: what took long in it, and in its process before it began, by their beginning. Seconds to the millisecond.
     """
 
     name: str
@@ -196,16 +148,8 @@ class StepReport:
     started: str = ""
     parts: tuple[StepPart, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain JSON; `started` and `parts` are in it only if they are known."""
-        value = {"name": self.name, "seconds": round(self.seconds, 3), "state": self.state}
-        value |= {"started": self.started} if self.started else {}
-        return value | ({"parts": [asdict(part) for part in self.parts]} if self.parts else {})
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> StepReport:
-        """The inverse of to_json()."""
-        return cls(**{**value, "parts": tuple(StepPart(**part) for part in value.get("parts") or ())})
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", round(self.seconds, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,21 +180,6 @@ class DecisionReport:
             value.get("note") or None,
             (*beside, *diagnosis.get("remarks", ())) or None,
         )
-
-
-_PLAIN = (
-    "pipeline",
-    "run_id",
-    "problem",
-    "evidence",
-    "strategy",
-    "data_loss",
-    "watermark",
-    "epoch",
-    "offset_before",
-    "offset_after",
-)
-_OPTIONAL = ("peer", "writer", "reason", "note", "others", "links", "started_by", "approved", "began", "ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,46 +225,6 @@ class RecoveryReport:
             raise VerificationError(f"{verdict} was reported while a table is {worst}", where=self.pipeline)
         object.__setattr__(self, "verdict", verdict)
 
-    @classmethod
-    def assemble(
-        cls,
-        pipeline: str,
-        run_id: str,
-        decision: DecisionReport,
-        recovery: OpenRecovery,
-        steps: Iterable[StepReport],
-    ) -> RecoveryReport:
-        """The report of a run in any state; `recovery`: an empty one if the run opened none.
-
-        A run that has not published every table it verified is at best INCONCLUSIVE.
-        """
-        verified = sorted(recovery.verified.items())
-        tables = tuple(TableReport.verified_from_json(name, table.entry) for name, table in verified)
-        reached = {t.table for t in tables} & set(recovery.published)
-        complete = bool(reached) and reached >= set(recovery.tables)
-        verdict = overall(table.verdict for table in tables)
-        if complete and verdict is Verdict.MATCH:  # W is before everything that was compared
-            through = recovery.watermark.taken_at.isoformat() if recovery.watermark else ""
-            tables = tuple(t if t.verified_through else replace(t, verified_through=through) for t in tables)
-        return cls(
-            pipeline=pipeline,
-            run_id=run_id,
-            problem=decision.problem,
-            evidence=decision.evidence,
-            strategy=decision.strategy,
-            data_loss=decision.data_loss,
-            watermark=recovery.watermark.to_json() if recovery.watermark else None,
-            epoch=recovery.epoch,
-            offset_before=recovery.backup.value if recovery.backup else None,
-            offset_after=recovery.written,
-            tables=tables,
-            steps=tuple(steps),
-            verdict=verdict if complete or verdict is Verdict.MISMATCH else Verdict.INCONCLUSIVE,
-            reason=decision.reason,
-            note=decision.note,
-            others=decision.others,
-        )
-
     @property
     def exit_status(self) -> int:
         """The exit status of a command: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE."""
@@ -343,11 +232,7 @@ class RecoveryReport:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON with exactly the contract's keys, in the contract's order."""
-        value = {key: _plain(getattr(self, key)) for key in _PLAIN}
-        value["tables"] = [table.to_json() for table in self.tables]
-        value["steps"] = [step.to_json() for step in self.steps]
-        value["verdict"] = str(self.verdict)
-        return {**value, **{key: _plain(v) for key in _OPTIONAL if (v := getattr(self, key)) is not None}}
+        return sparse(self)
 
     def to_text(self) -> str:
         """The JSON as text, indented, ending with a newline."""
@@ -356,14 +241,4 @@ class RecoveryReport:
     @classmethod
     def from_json(cls, value: Mapping[str, Any] | str) -> RecoveryReport:
         """The inverse of to_json(); accepts its JSON text too. Raises one of MALFORMED, or VerificationError, for anything else."""
-        raw: dict[str, Any] = dict(json.loads(value) if isinstance(value, str) else value)
-        raw["tables"] = tuple(TableReport.from_json(table) for table in raw["tables"])
-        raw["steps"] = tuple(StepReport.from_json(step) for step in raw["steps"])
-        raw["others"] = tuple(raw["others"]) if raw.get("others") else None
-        return cls(**raw)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
+        return read(cls, json.loads(value) if isinstance(value, str) else value)

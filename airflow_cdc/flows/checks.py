@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from airflow_cdc.control.ledger import LedgerEntry
+from airflow_cdc.core.codec import sparse
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.report import IF_KNOWN, RecoveryReport, TableReport, Verdict, overall
@@ -35,7 +36,7 @@ def report_check(
     report = _report(run, list(tables.values()), evidence, entry, repaired=kind != CHECK)
     # what an earlier task alone knew of a table, such as the copy that it compared, is not true of it any more
     before = {name: {k: v for k, v in one.items() if k not in IF_KNOWN} for name, one in check.items()}
-    control.ledger_set(run.run_id, "check", {n: {**before.get(n, {}), **one.to_json()} for n, one in tables.items()})
+    control.ledger_set(run.run_id, "check", {n: {**before.get(n, {}), **sparse(one)} for n, one in tables.items()})
     return store(run, report, kind, _equal(tables, frozenset(reports), entry, kind))
 
 

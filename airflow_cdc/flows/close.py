@@ -124,7 +124,7 @@ def assemble(run: Run) -> RecoveryReport:
     recovery = _closed(run, entry) or (open_now if open_now and open_now.run_id == run.run_id else None)
     recovery = _compared(recovery or OpenRecovery(run.run_id), entry)
     steps = [step.report for step in entry.steps]
-    report = RecoveryReport.assemble(run.pipeline.name, run.run_id, entry.decision, recovery, steps)
+    report = recovery.report(run.pipeline.name, run.run_id, entry.decision, steps)
     report = told_of(run, report, entry.approved)
     reason = entry.failures or entry.unchanged
     return replace(report, reason=reason) if reason else report
@@ -152,7 +152,7 @@ def _compared(recovery: OpenRecovery, entry: LedgerEntry) -> OpenRecovery:
     """The recovery for its report. If it only moved the position, its comparisons are those made afterwards on main."""
     if recovery.strategy not in POSITION_ONLY:
         return recovery
-    checked = {name: VerifiedTable.from_json(table.report.to_json()) for name, table in entry.checked.items()}
+    checked = {name: VerifiedTable(table.report) for name, table in entry.checked.items()}
     return replace(recovery, verified=checked, published=dict.fromkeys(checked, 0))
 
 

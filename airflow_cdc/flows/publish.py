@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
 from airflow_cdc.core.pipeline import Corrected
-from airflow_cdc.core.recovery import MATCH, OpenRecovery, VerifiedTable
+from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.decisions.compare.repair import NEVER
 from airflow_cdc.decisions.removal import Removal, refusals
 from airflow_cdc.flows.recovery import change, current, give_up, verify_again
@@ -98,8 +99,8 @@ _READ_REPORT = "The report lists the differing keys; main was not changed."
 
 def _ready(run: Run, tables: Sequence[str], verified: Mapping[str, VerifiedTable]) -> list[str]:
     verdicts = {table: verified[table].verdict if table in verified else "not verified" for table in tables}
-    good = [table for table, verdict in verdicts.items() if verdict == MATCH]
-    bad = {table: verdict for table, verdict in verdicts.items() if verdict != MATCH}
+    good = [table for table, verdict in verdicts.items() if verdict is Verdict.MATCH]
+    bad = {table: verdict for table, verdict in verdicts.items() if verdict is not Verdict.MATCH}
     if bad and run.pipeline.policy.publish == "all":
         worst = "MISMATCH" if "MISMATCH" in bad.values() else "INCONCLUSIVE"
         raise VerificationError(
@@ -128,7 +129,7 @@ def _refused(run: Run, recovery: OpenRecovery, ready: Sequence[str]) -> dict[str
             staged = recovery.stages[table]
             return Removal(table, staged.before, staged.rows, agreed)
         rows = run.clients.sink.facts(namespace, run.pipeline.sink_table(table)).rows
-        return Removal(table, rows, recovery.verified[table].source_rows, agreed)
+        return Removal(table, rows, recovery.verified[table].report.source_rows, agreed)
 
     return refusals(policy.max_deletes, map(removal, ready))
 

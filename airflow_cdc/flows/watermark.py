@@ -44,7 +44,7 @@ def fence_and_watermark(run: Run) -> Facts:
     if recovery.offset_kept:
         check_held(run, watermark)
     elif recovery.published:
-        run.clients.control.raise_epoch(run.run_id, published={})
+        run.clients.control.raise_epoch(run.run_id)
     at = now_iso()
     change(run, lambda now: now.with_watermark(watermark, fence, prints, at))
     return _facts(watermark, fence, kept=False)

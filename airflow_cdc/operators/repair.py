@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_cdc import metrics
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.recovery import MATCH
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.names import IN_ADVANCE, NOT_NEEDED
 from airflow_cdc.operators.base import CdcOperator, asked_for, decision_of
 from airflow_cdc.operators.policy_approval import PolicyApprovalOperator, answered_by
@@ -135,7 +135,7 @@ class ConcludeOperator(CdcOperator):
         proven: list[str] = []
         if report := ReportStore(run.report_dir).report(run.pipeline.name, run.run_id):
             metrics.of_report(report)
-            proven = [one.table for one in report.tables if one.verdict == MATCH]
+            proven = [one.table for one in report.tables if one.verdict is Verdict.MATCH]
         return {**conclude(run), "proven": proven}
 
 

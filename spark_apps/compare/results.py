@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from airflow_cdc.core.codec import plain
+from airflow_cdc.core.codec import sparse
 from airflow_cdc.core.errors import VerificationError
 from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.recovery import VerifiedTable
@@ -97,19 +97,9 @@ def keep(
         data_docs.FOLDER: f"{folder}/{data_docs.FOLDER}/index.html",
         "seconds": seconds,
     }
-    document = {**facts, "run_id": run.run_id, "reports": [report.to_json() for report in reports]}
+    document = {**facts, "run_id": run.run_id, "reports": [sparse(report) for report in reports]}
     ReportStore(folder).write(json.dumps(document, indent=2), "verify.json")
-    tables = {
-        r.table: VerifiedTable.from_json(
-            {
-                **r.to_json(),
-                "snapshot_id": r.compared_at.snapshot_id,
-                "stage": labels.get(r.table, ""),
-                "xa": xa and plain(xa),
-            }
-        )
-        for r in reports
-    }
+    tables = {one.table: VerifiedTable(one, labels.get(one.table, ""), xa) for one in reports}
     change(run, lambda now: now.compared(tables))
     run.clients.control.ledger_set(run.run_id, "verify", facts)
     return facts

@@ -26,6 +26,7 @@ from airflow_cdc.core.xa import XaState
 from airflow_cdc.reports.stored import LASTING
 from stack.process import wait_until
 from tests.contract.control_worker import add_one
+from tests.recoveries import advance_to
 
 ROOT = Path(__file__).parents[2]
 LATE_S = 240.0
@@ -395,17 +396,17 @@ class ControlStoreSuite:
     def test_inv_01_an_open_recovery_stays_until_it_is_closed(self, control: Control, store: ControlStore) -> None:
         epoch = control.open_recovery("r1", tables=["shop.orders"])
         assert epoch == 1
-        control.patch_recovery("r1", watermark={"file": "f"}, fence={"t": 1})
+        advance_to(control, "r1", fence={"t": {"id": "i", "partitions": {"0": 1}}})
         facts = Control(store, "shop").facts()
         assert facts.epoch == 1
         assert facts.recovery == OpenFacts("r1", "2026-01-01T00:00:00.000+00:00", tables=("shop.orders",))
         assert Control(store, "shop").state()["recovery"] == {
+            "format": 2,
             "run_id": "r1",
             "epoch": 1,
             "opened_at": "2026-01-01T00:00:00.000+00:00",
             "tables": ["shop.orders"],
-            "watermark": {"file": "f"},
-            "fence": {"t": 1},
+            "fence": {"t": {"id": "i", "partitions": {"0": 1}}},
         }
         control.close_recovery("r1")
         assert Control(store, "shop").facts().recovery is None
@@ -413,7 +414,7 @@ class ControlStoreSuite:
     def test_the_epoch_rises_once_for_one_run(self, control: Control) -> None:
         assert control.open_recovery("r1") == 1
         assert control.open_recovery("r1", tables=["other"]) == 1
-        assert "tables" not in control.state()["recovery"]
+        assert control.state()["recovery"]["tables"] == []
         control.close_recovery("r1")
         assert control.open_recovery("r1") == 1
         assert control.state()["recovery"] is None
@@ -437,10 +438,10 @@ class ControlStoreSuite:
 
     def test_what_a_recovery_was_opened_with_is_fixed(self, control: Control) -> None:
         control.open_recovery("r1")
-        patched = control.patch_recovery("r1", epoch=9, opened_at="x", note="n")
-        assert (patched["epoch"], patched["opened_at"][:4], patched["note"]) == (1, "2026", "n")
+        after = advance_to(control, "r1", epoch=9, opened_at="x", resuming="n")
+        assert (after.epoch, after.opened_at[:4], after.resuming) == (1, "2026", "n")
         with pytest.raises(UsageError, match="r2 is open; open is r1"):
-            control.patch_recovery("r2", note="n")
+            advance_to(control, "r2", resuming="n")
 
     def test_the_first_write_of_a_run_wins(self, control: Control, store: ControlStore) -> None:
         assert control.ledger_once("r1", "offset_backup", {"pos": 4}) == {"pos": 4}
@@ -496,7 +497,7 @@ class ControlStoreSuite:
         control.compared(early, {"shop.orders": Verdict.MATCH, "shop.items": Verdict.MATCH})
         control.open_recovery("r1", tables=["shop.orders", "shop.new"])
         verified = {name: {"verdict": "MATCH", "xa": plain(late)} for name in ("shop.orders", "shop.new")}
-        control.patch_recovery("r1", verified=verified, published={"shop.orders": 7, "shop.new": 8})
+        advance_to(control, "r1", verified=verified, published={"shop.orders": 7, "shop.new": 8})
         control.close_recovery("r1")
         assert control.facts().compared_xa == {"shop.orders": late, "shop.items": early, "shop.new": late}
 

@@ -21,6 +21,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.position import read_position
 from tests.contract.lakes import COLUMNS, run_on
 from tests.diagnosing import diagnose
+from tests.recoveries import advance_to
 from tests.unit.builders import seen
 from tests.unit.faults import epochs
 
@@ -88,7 +89,8 @@ def test_with_the_others_published_the_recovery_is_closed_and_its_stages_go(
     for name in ("orders", "customers"):
         lake.ensure_table("shop", name, COLUMNS)
         lake.stage("shop", name, "recov_1_1")
-    run.clients.control.patch_recovery(
+    advance_to(
+        run.clients.control,
         run.run_id,
         published={CUSTOMERS: 7},
         verified={CUSTOMERS: PROVEN},
@@ -121,7 +123,7 @@ def test_a_table_that_is_recovered_later_is_abandoned_no_more(run: Run) -> None:
     control = run.clients.control
     assert control.open_recovery("run:2", tables=[ORDERS]) == 2
     assert set(control.facts().abandoned) == {ORDERS, CUSTOMERS}
-    control.patch_recovery("run:2", published={ORDERS: 7})
+    advance_to(control, "run:2", published={ORDERS: 7})
     control.close_recovery("run:2")
     assert set(control.facts().abandoned) == {CUSTOMERS}
 
@@ -135,7 +137,7 @@ def test_a_recovery_whose_run_lives_is_not_abandoned(run: Run) -> None:
 
 def test_what_cannot_be_abandoned_is_said_and_changes_nothing(run: Run) -> None:
     control = run.clients.control
-    control.patch_recovery(run.run_id, published={CUSTOMERS: 7}, verified={CUSTOMERS: PROVEN})
+    advance_to(control, run.run_id, published={CUSTOMERS: 7}, verified={CUSTOMERS: PROVEN})
     before = control.state()
     with pytest.raises(UsageError, match=r"no table shop.else. Choose from: shop.orders"):
         abandon(run, ["shop.else"], **BY)
@@ -151,29 +153,33 @@ def test_what_cannot_be_abandoned_is_said_and_changes_nothing(run: Run) -> None:
 
 def test_a_table_that_was_published_before_it_could_be_proven_can_be_abandoned(run: Run) -> None:
     """As one that the connector writes itself is: it must not keep its recovery open for ever."""
-    run.clients.control.patch_recovery(
-        run.run_id, published={ORDERS: 7, CUSTOMERS: 8}, verified={CUSTOMERS: PROVEN, ORDERS: {"verdict": "MISMATCH"}}
+    advance_to(
+        run.clients.control,
+        run.run_id,
+        published={ORDERS: 7, CUSTOMERS: 8},
+        verified={CUSTOMERS: PROVEN, ORDERS: {"verdict": "MISMATCH", "missing": 1}},
     )
     with pytest.raises(UsageError, match="is already published"):
         abandon(run, [CUSTOMERS], **BY)
     recovery = run.clients.control.recovery(read_position)
     assert recovery is not None
     assert recovery.unsettled == [ORDERS]
-    run.clients.control.patch_recovery(run.run_id, verified={CUSTOMERS: {"verdict": "INCONCLUSIVE"}})
+    advance_to(run.clients.control, run.run_id, verified={CUSTOMERS: {"verdict": "INCONCLUSIVE"}})
     done = abandon(run, [ORDERS], **BY)
     assert (done["abandoned"], done["left"], done["recovery"]) == ([ORDERS], [CUSTOMERS], "open")
 
 
 def test_a_detour_under_way_is_put_back_first(run: Run) -> None:
-    run.clients.control.patch_recovery(run.run_id, strategy=DETOUR, replica="shop_replica")
+    advance_to(run.clients.control, run.run_id, strategy=DETOUR, replica="shop_replica")
     with pytest.raises(UsageError, match=r"full_snapshot: it first restores the connector"):
         abandon(run, **BY)
-    run.clients.control.patch_recovery(run.run_id, replica=None)
+    advance_to(run.clients.control, run.run_id, replica=None)
     assert abandon(run, **BY)["recovery"] == "abandoned"
 
 
 def test_the_connector_is_left_as_it_is_and_said_to_be(run: Run, connector: Any) -> None:
-    run.clients.control.patch_recovery(
+    advance_to(
+        run.clients.control,
         run.run_id,
         offset_written_at="10:00",
         config_changed={"heartbeat.interval.ms": None, "snapshot.mode": "initial"},

@@ -16,6 +16,7 @@ from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import CHECK, RunSummary
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import run_on
+from tests.recoveries import advance_to
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def run(lake: Lake, tmp_path: Path) -> Run:
     control = made.clients.control
     control.acquire(made.run_id, 60)
     control.open_recovery(made.run_id, tables=["shop.orders"])
-    control.patch_recovery(made.run_id, published={"shop.orders": 7})
+    advance_to(control, made.run_id, published={"shop.orders": 7})
     return made
 
 
@@ -61,7 +62,7 @@ def test_a_recovery_proves_what_a_check_found_gone_once_it_is_published(
         "night", "night", CHECK, "SINK_DIFFERS", "none", Verdict.MISMATCH, at, 1.0, differs=("shop.orders",)
     )
     store.keep_run(run.pipeline.name, night)
-    run.clients.control.patch_recovery(run.run_id, verified={"shop.orders": {"verdict": "MATCH"}}, published=published)
+    advance_to(run.clients.control, run.run_id, verified={"shop.orders": {"verdict": "MATCH"}}, published=published)
     report(run)
     newest = store.runs(run.pipeline.name)[0]
     assert (newest.run_id, newest.kind, newest.differs) == (run.run_id, "recovery", left)
@@ -70,7 +71,7 @@ def test_a_recovery_proves_what_a_check_found_gone_once_it_is_published(
 def test_what_is_compared_after_a_move_of_the_position_is_what_readers_see(run: Run) -> None:
     """Such a recovery has no stage: rows that differ then are known to differ, also when its report is written last."""
     control = run.clients.control
-    control.patch_recovery(run.run_id, strategy=DETOUR)
+    advance_to(control, run.run_id, strategy=DETOUR)
     control.ledger_set(run.run_id, "decision", {"plan": {"strategy": DETOUR}})
     control.ledger_set(run.run_id, "check", {"shop.orders": {"verdict": "MISMATCH", "different": 1}})
     report(run)

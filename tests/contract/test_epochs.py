@@ -21,6 +21,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from tests.contract.lakes import run_on
 from tests.diagnosing import diagnose
+from tests.recoveries import advance_to
 from tests.unit.builders import seen
 from tests.unit.faults import epochs
 
@@ -38,7 +39,7 @@ def control(lake: Lake) -> Control:
 
 def recovered(control: Control, run_id: str, tables: list[str], **how: bool) -> int:
     epoch = control.open_recovery(run_id, tables=tables, **how)
-    control.patch_recovery(run_id, published=dict.fromkeys(tables, 1))
+    advance_to(control, run_id, published=dict.fromkeys(tables, 1))
     control.close_recovery(run_id)
     return epoch
 
@@ -88,9 +89,9 @@ def test_inv_39_a_new_watermark_after_some_tables_were_published_asks_a_new_epoc
     tables would miss what is between.
     """
     control.open_recovery("run:2", tables=BOTH)
-    control.patch_recovery("run:2", published={ORDERS: 7})
-    again = control.raise_epoch("run:2", published={})
-    assert (again["epoch"], again["published"], control.ledger_get("run:2")["epoch"]) == (3, {}, 3)
+    advance_to(control, "run:2", published={ORDERS: 7})
+    assert (control.raise_epoch("run:2"), control.ledger_get("run:2")["epoch"]) == (3, 3)
+    assert not control.state()["recovery"]["published"]
     assert [control.facts().required.of(table) for table in BOTH] == [3, 3]
 
 

@@ -18,6 +18,7 @@ from airflow_cdc.sinks.iceberg import dead_letters as letters
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.dead_letters import COLUMNS, NAMESPACE, resolve_before, table_name, waiting
 from tests.contract.lakes import append_staged, run_on
+from tests.recoveries import advance_to
 
 SINCE = {"t": TopicOffsets("id1", {0: 10, 1: 5})}
 
@@ -103,11 +104,12 @@ def test_publishing_a_recovery_resolves_what_lies_before_its_fence(shop: Lake, t
     epoch = run.clients.control.open_recovery("run-1", tables=["shop.orders"])
     stage = shop.stage("shop", "orders", f"recov_{epoch}_1")
     head = append_staged(shop, stage, 1, summary=Stamp(epoch, None, SINCE).to_summary())
-    run.clients.control.patch_recovery(
+    advance_to(
+        run.clients.control,
         "run-1",
         fence=fence_to_json(SINCE),
-        stages={"shop.orders": {"label": stage.label}},
-        verified={"shop.orders": {"verdict": "MATCH", "snapshot_id": head, "source_rows": 1}},
+        stages={"shop.orders": {"label": stage.label, "rows": 1, "snapshot_id": head}},
+        verified={"shop.orders": {"verdict": "MATCH", "snapshot_id": head, "source_rows": 1, "sink_rows": 1}},
     )
     fill(shop, letter("shop.orders", 0, 9), letter("shop.orders", 0, 10), letter("shop.items", 0, 9))
     assert publish(run)["published"] == {"shop.orders": head}

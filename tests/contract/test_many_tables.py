@@ -16,6 +16,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import run_on
+from tests.recoveries import advance_to
 
 TABLES = [f"shop.table_{number:03}" for number in range(200)]
 MATCH = {"verdict": "MATCH", "snapshot_id": 7, "source_rows": 1, "sink_rows": 1, "compared_at": {"position": "x" * 200}}
@@ -28,7 +29,7 @@ def run(lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     control = made.clients.control
     control.acquire(made.run_id, 600)
     control.open_recovery(made.run_id, tables=TABLES)
-    control.patch_recovery(made.run_id, verified=dict.fromkeys(TABLES, MATCH))
+    advance_to(control, made.run_id, verified=dict.fromkeys(TABLES, MATCH))
     monkeypatch.setattr(publishing, "_refused", lambda *_: {})
     monkeypatch.setattr(publishing, "mirror", lambda *_: None)
     monkeypatch.setattr(publishing, "_publish_one", lambda *_: 7)

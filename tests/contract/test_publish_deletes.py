@@ -17,6 +17,7 @@ from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run, RunOptions
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import COLUMNS, append, append_staged, ids, run_on
+from tests.recoveries import advance_to
 
 TABLES = ("shop.orders", "shop.customers")
 
@@ -36,8 +37,8 @@ def recovered(lake: Lake, folder: Path, sink: int, source: int, policy: Policy |
         lake.table(*stage.identifier).delete()
         head = append_staged(lake, stage, *range(after)) if after else lake.stage_head(stage)
         stages[f"shop.{name}"] = {"label": stage.label, "rows": after, "snapshot_id": head}
-        verified[f"shop.{name}"] = {"verdict": "MATCH", "snapshot_id": head, "source_rows": after}
-    control.patch_recovery(run.run_id, stages=stages, verified=verified)
+        verified[f"shop.{name}"] = {"verdict": "MATCH", "snapshot_id": head, "source_rows": after, "sink_rows": after}
+    advance_to(control, run.run_id, stages=stages, verified=verified)
     return run
 
 

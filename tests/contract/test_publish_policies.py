@@ -17,8 +17,10 @@ from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run, RunOptions
+from airflow_cdc.kinds import read_position
 from airflow_cdc.sinks.iceberg.client import Lake
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, run_on
+from tests.recoveries import advance_to
 
 PublishMode = Literal["all", "each"]
 ORDERS, CUSTOMERS = "shop.orders", "shop.customers"
@@ -43,8 +45,9 @@ def compared(lake: Lake, folder: Path, mode: PublishMode, **verdicts: str | None
         head = append_staged(lake, stage, *AFTER)
         stages[f"shop.{name}"] = {"label": stage.label, "rows": len(AFTER), "snapshot_id": head}
         if verdict is not NOT_COMPARED:
-            verified[f"shop.{name}"] = {"verdict": verdict, "snapshot_id": head, "source_rows": len(AFTER)}
-    control.patch_recovery(run.run_id, stages=stages, verified=verified)
+            verified[f"shop.{name}"] = {"verdict": verdict, "snapshot_id": head, "samples": ["why"]}
+            verified[f"shop.{name}"] |= dict.fromkeys(("source_rows", "sink_rows"), len(AFTER))
+    advance_to(control, run.run_id, stages=stages, verified=verified)
     return run
 
 
@@ -111,9 +114,9 @@ def test_inv_36_approval_allows_removals_and_never_a_mismatch(lake: Lake, tmp_pa
 
 def test_inv_36_all_a_table_that_would_lose_too_many_rows_keeps_the_other_as_it_was(lake: Lake, tmp_path: Path) -> None:
     run = compared(lake, tmp_path, "all", orders="MATCH", customers="MATCH")
-    verified = run.clients.control.state()["recovery"]["verified"]
-    verified[CUSTOMERS]["source_rows"] = 0
-    run.clients.control.patch_recovery(run.run_id, verified=verified)
+    verified = now.verified if (now := run.clients.control.recovery(read_position)) else {}
+    empty = replace(verified[CUSTOMERS], report=replace(verified[CUSTOMERS].report, source_rows=0, sink_rows=0))
+    run.clients.control.change_recovery(run.run_id, lambda now: now.compared({CUSTOMERS: empty}), read_position)
     limited = replace(run, pipeline=replace(run.pipeline, policy=Policy(max_deletes=Limit.parse("1%"))))
     with pytest.raises(NotAgreedError, match=f"3 of 3 rows of {CUSTOMERS} would be removed"):
         publish(limited)

@@ -45,7 +45,7 @@ def canal_starts(recovery: Recovery) -> bool:
 
 def canal_sends(recovery: Recovery) -> bool:
     """Its cursor has left the place that was written for it: what it sent is acknowledged."""
-    written = recovery.document().get("offset_after")
+    written = recovery.document().get("written")
     stored = recovery.world.run(recovery.run_id).clients.connector.committed_offset("shop", "shop")
     return bool(written) and stored is not None and dict(stored) != written
 

@@ -36,6 +36,7 @@ from airflow_cdc.spark_apps.stages.waiting import UNRESOLVED
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.integration.apply_scene import Scene, delete_before
 from tests.integration.rig import Rig
+from tests.recoveries import advance_to
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -295,7 +296,7 @@ def test_a_table_dropped_at_the_source_stops_no_other_table(scene: Scene) -> Non
     with pytest.raises(SinkError, match="airflow cdc abandon"):
         scene.apply(run_id="run-2")
     proven = f"{scene.rig.schema}.names"
-    run.clients.control.patch_recovery("recovery", published={proven: 1}, verified={proven: {"verdict": "MATCH"}})
+    advance_to(run.clients.control, "recovery", published={proven: 1}, verified={proven: {"verdict": "MATCH"}})
     connector = create_autospec(DebeziumConnector, instance=True)
     connector.state.return_value = ConnectorState("RUNNING")
     abandon(replace(run, clients=replace(run.clients, connector=connector)), who="ada", reason="it was dropped")

@@ -13,6 +13,7 @@ from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.snapshot import read as snapshot
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig
+from tests.recoveries import advance_to
 
 ORDERS = "CREATE TABLE orders (id BIGINT PRIMARY KEY, name VARCHAR(40), doc JSON)"
 FILL = f"INSERT INTO orders {NUMBERS.format(2000)} SELECT i, CONCAT('n', i), JSON_OBJECT('a', i) FROM n"
@@ -42,7 +43,7 @@ def recovery(mirror: Mirror, *tables: Table) -> Run:
     }
     prints = {table.full_name: mirror.rig.table(table.name).fingerprint for table in tables}
     taken = mirror.rig.source.watermark().to_json()
-    run.clients.control.patch_recovery(run.run_id, watermark=taken, fence=fence, definitions=prints)
+    advance_to(run.clients.control, run.run_id, watermark=taken, fence=fence, definitions=prints)
     return run
 
 

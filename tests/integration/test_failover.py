@@ -113,7 +113,7 @@ def test_a_promoted_replica_that_holds_it_all_is_gone_on_with(moved: tuple[Pair,
     before = pair.offset()
     open_recovery(run, Decision.from_json(decision))
     return_to_source(run)
-    written = run.clients.control.ledger_get(run.run_id)["document"]["offset_after"]
+    written = run.clients.control.ledger_get(run.run_id)["document"]["written"]
     assert GtidSet.parse(written["gtids"]) == GtidSet.parse(before["gtids"])
     files = [row[0] for row in pair.replica.execute("SHOW BINARY LOGS")]
     assert written["file"] in files

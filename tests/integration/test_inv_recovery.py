@@ -25,6 +25,7 @@ from airflow_cdc.sinks.iceberg.snapshots import head_of
 from airflow_cdc.spark_apps.recover import recover
 from tests.integration.apply_scene import Connector
 from tests.integration.rig import Rig
+from tests.recoveries import advance_to
 
 TakeOut = Callable[[Any, str, Any], None]
 ITEMS = "CREATE TABLE items (id INT PRIMARY KEY, secret VARCHAR(20))"
@@ -55,7 +56,8 @@ def run(rig: Rig, tmp_path: Path) -> Run:
     made = rig.recovery_run(["items"], tmp_path, Connector(rig.schema), NothingSent())
     made.clients.control.acquire(made.run_id, 600)
     made.clients.control.open_recovery(made.run_id, tables=list(made.pipeline.source.tables))
-    made.clients.control.patch_recovery(
+    advance_to(
+        made.clients.control,
         made.run_id,
         watermark=rig.source.watermark().to_json(),
         fence={"p.items": {"id": "t1", "partitions": {"0": 7}}},
@@ -71,8 +73,9 @@ def items(rig: Rig) -> list[int]:
 def verified(rig: Rig, run: Run, facts: dict[str, Any]) -> None:
     """What `verify` writes for a table that matches."""
     told = facts["stages"][f"{rig.schema}.items"]
-    proven = {"verdict": "MATCH", "snapshot_id": told["snapshot_id"], "source_rows": told["rows"]}
-    run.clients.control.patch_recovery(run.run_id, verified={f"{rig.schema}.items": proven})
+    proven = {"verdict": "MATCH", "snapshot_id": told["snapshot_id"]}
+    proven |= dict.fromkeys(("source_rows", "sink_rows"), told["rows"])
+    advance_to(run.clients.control, run.run_id, verified={f"{rig.schema}.items": proven})
 
 
 # --- INV 20: a redo reads the source again ---------------------------------------------------------------------------

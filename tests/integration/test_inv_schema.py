@@ -241,7 +241,7 @@ def test_inv_11_a_definition_that_changed_between_w_and_the_offset_write(
     if ruled:
         with pytest.raises(SchemaError, match=r"plain changed since the watermark"):
             offset.reset_offset(run)
-        assert "offset_written_at" not in {k for k, v in run.clients.control.state()["recovery"].items() if v}
+        assert not run.clients.control.state()["recovery"].get("written_at")
         return
     take_out(offset, "_unchanged", lambda given, recovery: captured(given, list(recovery.tables)))
     offset.reset_offset(run)

@@ -12,9 +12,11 @@ import pytest
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.errors import VerificationError
+from airflow_cdc.core.recovery import VerifiedTable
 from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_to_json
 from airflow_cdc.decisions.apply.start import FINGERPRINT
 from airflow_cdc.flows.publish import publish
+from airflow_cdc.kinds import read_position
 from airflow_cdc.reports.data_docs import make_page
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.sources.mysql.position import mysql_position
@@ -36,6 +38,7 @@ from tests.integration.verify_support import (
     order,
     reader,
 )
+from tests.recoveries import advance_to
 
 if TYPE_CHECKING:
     pass
@@ -96,7 +99,8 @@ def recovered(rig: Rig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
             reading = rig.reading(table, taken, f"recov_{epoch}_1")
             reading = replace(reading, stamp=replace(reading.stamp, epoch=epoch, offsets=fence))
             stages[table.full_name] = reading.stage, application_read(rig, reading)
-        run.clients.control.patch_recovery(
+        advance_to(
+            run.clients.control,
             run.run_id,
             watermark=taken.to_json(),
             fence=fence_to_json(fence),
@@ -143,11 +147,11 @@ def test_the_application_catches_up_compares_and_says_what_may_be_published(
     five_changes(made)
     facts = application.verify(run, made.rig.spark, {})
     assert facts["verdict"] == "MATCH"
-    told = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
-    assert told["verdict"] == "MATCH"
-    stage = made.rig.lake.open_stage(made.rig.schema, "orders", told["stage"])
-    assert told["snapshot_id"] == told["compared_at"]["snapshot_id"] == made.rig.lake.stage_head(stage)
-    assert (told["source_rows"], told["sink_rows"]) == (1000, 1000)
+    told = verified(run)[made.table.full_name]
+    assert told.verdict == "MATCH"
+    stage = made.rig.lake.open_stage(made.rig.schema, "orders", told.stage)
+    assert told.snapshot_id == made.rig.lake.stage_head(stage)
+    assert (told.report.source_rows, told.report.sink_rows) == (1000, 1000)
     page = Path(facts["data_docs"])
     assert json.loads((page.parent.parent / "verify.json").read_text())["verdict"] == "MATCH"
     assert not page.exists()  # made when the run ends: nothing waits for it
@@ -164,8 +168,8 @@ def test_a_wrong_row_in_the_branch_is_named_and_nothing_may_be_published(
     with pytest.raises(VerificationError, match=r"orders is MISMATCH .*different: 400") as caught:
         application.verify(run, made.rig.spark, {})
     assert caught.value.verdict == "MISMATCH"
-    told = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
-    assert (told["verdict"], told["different"], told["samples"]) == ("MISMATCH", 1, ["different: 400"])
+    told = verified(run)[made.table.full_name].report
+    assert (told.verdict, told.different, told.samples) == ("MISMATCH", 1, ("different: 400",))
 
 
 def test_a_table_without_events_is_stamped_in_one_commit_without_spark(
@@ -184,8 +188,8 @@ def test_a_table_without_events_is_stamped_in_one_commit_without_spark(
     monkeypatch.setattr(few, "FEW", 0)
     assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
     assert fitted == ["orders"]
-    lake, told = made.rig.lake, run.clients.control.state()["recovery"]["verified"][f"{made.rig.schema}.quiet"]
-    stage = lake.open_stage(made.rig.schema, "quiet", told["stage"])
+    lake, told = made.rig.lake, verified(run)[f"{made.rig.schema}.quiet"]
+    stage = lake.open_stage(made.rig.schema, "quiet", told.stage)
     read, stamped = lake.stage_chain(stage)
     assert (read.ledger and read.ledger.complete, stamped.ledger, stamped.operation) == (True, None, "append")
     assert stamped.stamp is not None
@@ -246,8 +250,7 @@ def test_only_the_table_that_differs_is_compared_once_more(
     with pytest.raises(VerificationError, match=r"orders is MISMATCH .*different: 400"):
         application.verify(run, made.rig.spark, {})
     assert applied == [["orders", "others"], ["orders"]]
-    verified = run.clients.control.state()["recovery"]["verified"]
-    assert {name.split(".")[1]: told["verdict"] for name, told in verified.items()} == {
+    assert {name.split(".")[1]: told.verdict for name, told in verified(run).items()} == {
         "orders": "MISMATCH",
         "others": "MATCH",
     }
@@ -266,10 +269,10 @@ def test_inv_31_a_record_that_cannot_be_read_again_is_told_with_its_reason(
 
 def test_verify_waits_for_the_connector_and_no_longer(recovered: Callable[[], tuple[Any, Scene]]) -> None:
     run, made = recovered()
-    run.clients.control.patch_recovery(run.run_id, resumed_at=None)
+    advance_to(run.clients.control, run.run_id, resumed_at=None)
     with pytest.raises(Exception, match="the connector to be resumed"):
         application.verify(run, made.rig.spark, {"resume_seconds": 1})
-    run.clients.control.patch_recovery(run.run_id, resumed_at="2026-11-21T10:00:00+00:00")
+    advance_to(run.clients.control, run.run_id, resumed_at="2026-11-21T10:00:00+00:00")
     application.wait_resumed(run, 1)
 
 
@@ -282,8 +285,8 @@ def test_inv_38_what_an_orphan_of_verify_appends_is_never_published(
     run, made = recovered()
     five_changes(made)
     application.verify(run, made.rig.spark, {})
-    first = told_of(run, made)
-    orphan = made.rig.lake.open_stage(made.rig.schema, "orders", first["stage"])
+    first = verified(run)[made.table.full_name]
+    orphan = made.rig.lake.open_stage(made.rig.schema, "orders", first.stage)
     real = catch_up.catch_up
 
     def beside(*args: Any, **kwargs: Any) -> Any:
@@ -293,12 +296,12 @@ def test_inv_38_what_an_orphan_of_verify_appends_is_never_published(
 
     monkeypatch.setattr(passes, "catch_up", beside)
     assert application.verify(run, made.rig.spark, {})["verdict"] == "MATCH"
-    second = told_of(run, made)
+    second = verified(run)[made.table.full_name]
     publish(run)
-    assert second["stage"] != first["stage"]
+    assert second.stage != first.stage
     assert 9999 not in made.rig.lake.read_arrow(made.rig.schema, "orders").column("id").to_pylist()
     stamped = made.rig.lake.head(made.rig.schema, "orders")
-    assert stamped == second["snapshot_id"]
+    assert stamped == second.snapshot_id
 
 
 def test_once_all_tables_are_published_nothing_is_left_to_verify(
@@ -314,7 +317,8 @@ def test_once_all_tables_are_published_nothing_is_left_to_verify(
     assert recover(run, made.rig.spark) == {"stages": {}, "rows": 0}
 
 
-def told_of(run: Any, made: Scene) -> dict[str, Any]:
-    """What verify wrote of the table."""
-    told: dict[str, Any] = run.clients.control.state()["recovery"]["verified"][made.table.full_name]
-    return told
+def verified(run: Any) -> Mapping[str, VerifiedTable]:
+    """Table → what verify wrote of it."""
+    recovery = run.clients.control.recovery(read_position)
+    assert recovery is not None
+    return dict(recovery.verified)

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from airflow_cdc.alerting.outage import Outage, OutageLog
 from airflow_cdc.control.ledger import StepEntry
-from airflow_cdc.core.codec import plain
 from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.observation import Ahead, RefusedTable
@@ -107,10 +106,8 @@ RECOVERY: Final = OpenRecovery(
     resuming="80 % there",
     resumed_at=AT,
     verified={
-        "shop.orders": VerifiedTable.from_json(
-            {**TABLE.to_json(), "snapshot_id": 2**62, "stage": "recov_3_1", "xa": plain(XA)}
-        ),
-        "shop.t": VerifiedTable.from_json({**BARE_TABLE.to_json(), "snapshot_id": None, "stage": "", "xa": None}),
+        "shop.orders": VerifiedTable(TABLE, "recov_3_1", XA),
+        "shop.t": VerifiedTable(BARE_TABLE),
     },
     published={"shop.customers": 9},
     corrections={"shop.orders": Sent(2, "shop.shop.orders", {0: 5, 3: 1}, {0: 8, 3: 1}, 4, 1)},

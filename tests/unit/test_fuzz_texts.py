@@ -24,7 +24,7 @@ from airflow_cdc.connectors.debezium.schema_changes import read_ddl
 from airflow_cdc.core.errors import OffsetRejectedError, PositionError
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery, VerifiedTable
-from airflow_cdc.core.report import DecisionReport, RecoveryReport, StepReport
+from airflow_cdc.core.report import DecisionReport, StepReport, TableReport
 from airflow_cdc.core.stamp import EPOCH, LEDGER, OFFSETS, WATERMARK, ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.apply.applied import APPLIED, Applied, Highest, LastChange
@@ -274,13 +274,9 @@ VERIFIED = {
     "compared_at": {"snapshot_id": 5, "position": "p"},
     "columns_not_compared": [],
 }
-REPORT = RecoveryReport.assemble(
-    "shop",
-    "run-1",
-    DecisionReport.from_json(DECISION),
-    OpenRecovery("run-1", 1, tables=("shop.t",), verified={"shop.t": VerifiedTable.from_json(VERIFIED)}),
-    [StepReport("s", 1.0, "done")],
-).to_json()
+VERIFIED_TABLE = VerifiedTable(TableReport.verified_from_json("shop.t", VERIFIED))
+RECOVERED = OpenRecovery("run-1", 1, tables=("shop.t",), verified={"shop.t": VERIFIED_TABLE})
+REPORT = RECOVERED.report("shop", "run-1", DecisionReport.from_json(DECISION), [StepReport("s", 1.0, "done")]).to_json()
 
 
 @many(800)

@@ -17,6 +17,7 @@ from airflow.sdk import BaseHook
 from airflow_cdc.cli import commands, trigger
 from airflow_cdc.cli import forecast as outlook
 from airflow_cdc.core.check import Check
+from airflow_cdc.core.codec import sparse
 from airflow_cdc.core.errors import SourceError, UnknownStateError
 from airflow_cdc.core.forecast import Forecast
 from airflow_cdc.core.hold import HoldState, HoldStatus
@@ -250,7 +251,7 @@ def test_recover_names_the_strategies_that_there_are(cdc: Callable[..., Answer],
         (("success", None, {"open_recovery": "skipped", "restart_connector": "skipped"}), 0),  # healthy
         (("failed", None, {}), 1),
         (("failed", {"tables": [], "verdict": "INCONCLUSIVE"}, {}), 1),  # it ended before anything was compared
-        (("failed", {"tables": [{**TABLE.to_json(), "verdict": "INCONCLUSIVE"}], "verdict": "INCONCLUSIVE"}, {}), 3),
+        (("failed", {"tables": [{**sparse(TABLE), "verdict": "INCONCLUSIVE"}], "verdict": "INCONCLUSIVE"}, {}), 3),
         (("failed", {}, {}), 1),
     ],
 )
@@ -346,7 +347,7 @@ def test_proof_reads_the_newest_report(
 
 
 def test_proof_of_one_table_has_that_table_s_verdict(cdc: Callable[..., Answer], registry: Path) -> None:
-    right, wrong = (replace(TABLE, table=f"shop.{name}").to_json() for name in ("orders", "customers"))
+    right, wrong = (sparse(replace(TABLE, table=f"shop.{name}")) for name in ("orders", "customers"))
     stored(registry, tables=[right, {**wrong, "ghosts": 1, "verdict": "MISMATCH"}], verdict="MISMATCH")
     assert cdc("proof", "shop").status == 1
     answer = cdc("proof", "shop", "--table", "shop.orders", "-o", "json")
@@ -361,7 +362,7 @@ def test_proof_of_one_table_has_that_table_s_verdict(cdc: Callable[..., Answer],
 
 def test_proof_says_of_a_table_that_an_earlier_check_found_wrong(cdc: Callable[..., Answer], registry: Path) -> None:
     """A repair of one table ends in MATCH, and proves nothing of the other."""
-    right, wrong = (replace(TABLE, table=f"shop.{name}").to_json() for name in ("orders", "customers"))
+    right, wrong = (sparse(replace(TABLE, table=f"shop.{name}")) for name in ("orders", "customers"))
     both = RecoveryReport.from_json(
         {
             **REPORT,

@@ -27,6 +27,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, FULL
 from airflow_cdc.kinds import read_position
+from tests.recoveries import advance_to
 
 ORDERS, CUSTOMERS = "shop.orders", "shop.customers"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -52,8 +53,8 @@ def opened(control: Control, run_id: str = "run:1", **fields: Any) -> int:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda c: c.raise_epoch("run:2", published={}),
-        lambda c: c.patch_recovery("run:2", strategy="none"),
+        lambda c: c.raise_epoch("run:2"),
+        lambda c: advance_to(c, "run:2", strategy="none"),
         lambda c: c.change_recovery("run:2", lambda now: now, read_position),
         lambda c: c.close_recovery("run:2"),
     ],
@@ -70,8 +71,8 @@ def test_inv_01_a_recovery_is_changed_by_its_own_run_alone(control: Control, cha
 @pytest.mark.parametrize(
     "change",
     [
-        lambda c: c.raise_epoch("run:1", published={}),
-        lambda c: c.patch_recovery("run:1", strategy="none"),
+        lambda c: c.raise_epoch("run:1"),
+        lambda c: advance_to(c, "run:1", strategy="none"),
         lambda c: c.close_recovery("run:1"),
         lambda c: c.abandon((), "ann", "why", read_position),
     ],
@@ -126,9 +127,9 @@ def test_a_second_recovery_names_the_one_that_is_open(control: Control) -> None:
 
 def test_inv_39_a_new_epoch_within_a_recovery_is_asked_of_every_table(control: Control) -> None:
     opened(control, moves=False)
-    again = control.raise_epoch("run:1", published={})
+    again = control.raise_epoch("run:1")
     facts = control.facts()
-    assert (again["epoch"], facts.epoch, control.ledger_get("run:1")["epoch"]) == (2, 2, 2)
+    assert (again, facts.epoch, control.ledger_get("run:1")["epoch"]) == (2, 2, 2)
     assert [facts.required.of(table) for table in (ORDERS, "shop.other")] == [2, 2]
 
 
@@ -348,8 +349,8 @@ def test_a_write_that_the_store_refuses_is_not_tried_again(store: SqlControlStor
     assert refusing.tries == 1
 
 
-@pytest.mark.parametrize("form", ["3", "0", "-1", '"2"', "null"])
+@pytest.mark.parametrize("form", ["4", "0", "-1", '"2"', "null"])
 def test_a_document_of_a_format_that_is_not_known_is_refused_by_its_number(form: str) -> None:
-    with pytest.raises(ValueError, match="and this version reads formats up to 2"):
+    with pytest.raises(ValueError, match="and this version reads formats up to 3"):
         parse(f'{{"format": {form}}}')
-    assert parse('{"format": 2}') == parse('{"format": 1}') == parse("{}")
+    assert parse('{"format": 3}') == parse('{"format": 2}') == parse('{"format": 1}') == parse("{}")

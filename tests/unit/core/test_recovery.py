@@ -23,8 +23,8 @@ from airflow_cdc.core.recovery import (
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.kinds import read_position
 from tests.unit.builders import GTID_OFFSET, WATERMARK
+from tests.unit.core.test_report import TABLE
 
-ENTRY = {"verdict": "MATCH", "snapshot_id": 7, "stage": "recov_1_1_v1", "source_rows": 3, "table": "shop.orders"}
 FENCE = {"t": TopicOffsets("id", {0: 7})}
 FULL = OpenRecovery(
     run_id="run:1",
@@ -51,7 +51,7 @@ FULL = OpenRecovery(
     settings_before={"heartbeat.interval.ms": None, "snapshot.mode": "initial"},
     resuming="80 % there",
     resumed_at="2026-11-21T09:00:04+00:00",
-    verified={"shop.orders": VerifiedTable.from_json(ENTRY)},
+    verified={"shop.orders": VerifiedTable(TABLE, "recov_1_1_v1")},
     published={"shop.customers": 9},
     corrections={"shop.orders": Sent(2, "shop.shop.orders", {0: 5, 3: 1}, {0: 8, 3: 1}, 4, 1)},
     replica=ReplicaVisit("shop_replica", "u:1", "u:1-9", "u:1", 0),

@@ -23,6 +23,7 @@ from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.recovery import HistoryDoubts, OpenRecovery, StagedTable, VerifiedTable
+from airflow_cdc.core.report import ComparedAt
 from airflow_cdc.core.topics import TopicOffsets, fence_to_json
 from airflow_cdc.flows import abandon as giving_up
 from airflow_cdc.flows import close as closing
@@ -31,11 +32,12 @@ from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows import watermark as marking
 from airflow_cdc.flows.run import Run
 from tests.unit.builders import UUID, WATERMARK
+from tests.unit.core.test_report import BAD, TABLE
 from tests.unit.flows.recovering import KEY, LOST, NAME, READ, now, recovering
 from tests.unit.flows.test_watermark import NEWER, still_there, taking
 
 OTHER = "shop.customers"
-MATCHES = VerifiedTable.from_json({"verdict": "MATCH", "snapshot_id": 7, "source_rows": 3})
+MATCHES = VerifiedTable(replace(TABLE, table=NAME, compared_at=ComparedAt(7, "")))
 DONE = replace(READ, published={NAME: 7}, verified={NAME: MATCHES})
 
 
@@ -81,7 +83,7 @@ def test_inv_01_a_recovery_with_a_table_that_is_not_on_main_is_not_closed(
 
 @pytest.mark.parametrize(
     "verified",
-    [{}, {NAME: VerifiedTable.from_json({"verdict": "MISMATCH", "snapshot_id": 7})}],
+    [{}, {NAME: VerifiedTable(BAD)}],
     ids=["not compared", "differs"],
 )
 def test_inv_01_tables_that_the_connector_writes_are_published_before_they_are_proven_and_closed_after(

@@ -14,6 +14,7 @@ from airflow_cdc.core.errors import NotAgreedError, VerificationError
 from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Approval, Policy
 from airflow_cdc.core.recovery import StagedTable, VerifiedTable
+from airflow_cdc.core.report import ComparedAt, TableReport, Verdict
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.flows.publish import publish
@@ -29,8 +30,9 @@ SNAPSHOTS = {NAME: 70, OTHER: 80}
 def compared(policy: Policy, *, orders: str = "MATCH", customers: str = "MATCH", rows: int = 3) -> Run:
     """A recovery of two tables with these verdicts ("": not compared); main has `rows` of each, the source 3."""
     verified = {
-        table: VerifiedTable.from_json(
-            {"verdict": verdict, "snapshot_id": SNAPSHOTS[table], "stage": f"v_{table}", "source_rows": 3}
+        table: VerifiedTable(
+            TableReport(table, 3, 3, 0, 0, 0, 1, 0, (), ComparedAt(SNAPSHOTS[table], ""), Verdict(verdict), ("why",)),
+            f"v_{table}",
         )
         for table, verdict in ((NAME, orders), (OTHER, customers))
         if verdict

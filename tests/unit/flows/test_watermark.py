@@ -21,6 +21,7 @@ from airflow_cdc.core.errors import (
 from airflow_cdc.core.pipeline import HoldPolicy, Policy
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import HoldAnswer, VerifiedTable
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_from_json
 from airflow_cdc.flows import watermark as step
 from airflow_cdc.flows.recovery import own_way_on, verify_again
@@ -28,6 +29,7 @@ from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition
 from tests.unit.builders import UUID, WATERMARK
+from tests.unit.core.test_report import TABLE
 from tests.unit.flows.recovering import LOST, NAME, READ, now, recovering
 
 TOPIC = "shop.shop.orders"
@@ -127,7 +129,7 @@ def test_inv_03_tables_published_under_an_older_watermark_are_read_again_under_a
     still_there(run, answer=False)
     step.fence_and_watermark(run)
     control: Any = run.clients.control
-    control.raise_epoch.assert_called_once_with("r", published={})
+    control.raise_epoch.assert_called_once_with("r")
 
 
 def test_a_new_watermark_with_nothing_published_needs_no_new_epoch() -> None:
@@ -191,7 +193,7 @@ def test_other_strategies_start_at_the_watermark_itself() -> None:
 @pytest.mark.parametrize(("verdict", "kept"), [("MISMATCH", False), ("INCONCLUSIVE", True)])
 def test_inv_35_rows_that_are_wrong_are_not_kept_with_their_watermark(verdict: str, writer: str, kept: bool) -> None:
     """What was read under it, or skipped since, differs for ever: `verify` says to go back here, and that must end it."""
-    wrong = VerifiedTable(verdict, 7, "", 1, {"verdict": verdict})
+    wrong = VerifiedTable(replace(TABLE, verdict=Verdict(verdict), samples=("why",)))
     published = {NAME: 7} if writer == "connector" else {}
     made = taking(replace(READ, published=published, verified={NAME: wrong}))
     sink = replace(made.pipeline.sink, writer=writer)
