@@ -7,12 +7,11 @@ and `to_json` writes it; every other one is read and written here (docs/adr/0030
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
@@ -24,6 +23,8 @@ _YEARS: Final = range(1971, 2200)
 _LARGEST: Final = 2**63
 _LONGEST_S: Final = 1e9
 _NUMBERS: Final = (int, float)
+# what is JSON as it is: asked first, since thousands of values are
+_AS_THEY_ARE: Final = frozenset({str, int, float, bool, NoneType})
 
 
 def _moment(text: str) -> str:
@@ -57,8 +58,8 @@ def plain(paper: object) -> dict[str, Any]:
 
 def sparse(paper: object) -> dict[str, Any]:
     """The fields that say something, as plain JSON: what is as its class has it by default is left out."""
-    said = ((name, getattr(paper, name), default) for name, default in _defaults(cast("Any", type(paper))))
-    return {name: _to_json(value, sparse) for name, value, default in said if default is MISSING or value != default}
+    values = ((name, getattr(paper, name), default) for name, default in _defaults(cast("Any", type(paper))))
+    return {name: _to_json(value, sparse) for name, value, default in values if default is MISSING or value != default}
 
 
 def read(kind: type[T], value: object, *, more: bool = False) -> T:
@@ -66,26 +67,30 @@ def read(kind: type[T], value: object, *, more: bool = False) -> T:
 
     `more`: names that the class does not have are passed over; another version wrote them.
     """
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):
         raise TypeError(f"{kind.__name__} is {type(value).__name__}")
-    readers = _readers(cast("Any", kind))
-    if not more and (unknown := value.keys() - readers.keys()):
-        raise ValueError(f"{kind.__name__} has no {min(map(str, unknown))}")
-    if missing := [name for name, default in _defaults(cast("Any", kind)) if default is MISSING and name not in value]:
-        raise ValueError(f"{kind.__name__}: {', '.join(missing[:3])} missing")
-    return kind(**{name: readers[name](one) for name, one in value.items() if name in readers})
+    readers: Mapping[str, _Reader] = _readers(kind)  # type: ignore[arg-type]
+    values = {name: reader(one) for name, one in value.items() if (reader := readers.get(name))}
+    if len(values) < len(value) and not more:
+        raise ValueError(f"{kind.__name__} has no {min(map(str, value.keys() - readers.keys()))}")
+    if len(values) < len(readers) and (missing := _required(kind) - values.keys()):  # type: ignore[arg-type]
+        raise ValueError(f"{kind.__name__}: {', '.join(sorted(missing)[:3])} missing")
+    return kind(**values)
 
 
 def _to_json(value: Any, write: Callable[[object], dict[str, Any]]) -> Any:
+    kind = type(value)
+    if kind in _AS_THEY_ARE:
+        return value
+    if kind is dict:
+        return {str(name): one if type(one) in _AS_THEY_ARE else _to_json(one, write) for name, one in value.items()}
+    if kind in (tuple, list):
+        return [_to_json(one, write) for one in value]
+    if is_dataclass(kind):
+        return value.to_json() if hasattr(kind, "from_json") else write(value)
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, Mapping):
-        return {str(name): _to_json(one, write) for name, one in value.items()}
-    if isinstance(value, tuple | list):
-        return [_to_json(one, write) for one in value]
-    if is_dataclass(value):
-        return cast("Any", value).to_json() if hasattr(value, "from_json") else write(value)
-    return value
+    return {str(name): _to_json(one, write) for name, one in value.items()} if isinstance(value, Mapping) else value
 
 
 # Made once for each declared type: a page reads hundreds of values for each of 2,000 pipelines.
@@ -105,12 +110,17 @@ def _defaults(kind: type) -> tuple[tuple[str, object], ...]:
     return tuple((one.name, of(one)) for one in fields(cast("Any", kind)))
 
 
+@cache
+def _required(kind: type) -> frozenset[str]:
+    return frozenset(name for name, default in _defaults(kind) if default is MISSING)
+
+
 def _reader(hint: Any, name: str) -> _Reader:
     """Reads a value of this declared type; `name` is what errors call it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        said, check = _reader(arguments[0], name), arguments[1]
-        return lambda value: check(said(value))
+        form, check = _reader(arguments[0], name), arguments[1]
+        return lambda value: check(form(value))
     if origin in (UnionType, Union):
         inner, nullable = _reader(arguments[0], name), NoneType in arguments
         return lambda value: None if value is None and nullable else inner(value)
@@ -134,17 +144,16 @@ def _checked(kind: type | tuple[()], name: str, reader: _Reader) -> _Reader:
 
 def _plain(hint: Any, name: str) -> _Reader:
     if is_dataclass(hint):
-        return getattr(hint, "from_json", None) or (lambda value: read(cast("type", hint), value))
+        return getattr(hint, "from_json", None) or partial(read, cast("type", hint))
     if hint in (Any, object):
         return lambda value: value
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
-    allowed = _NUMBERS if hint is float else (hint,)
+    allowed = frozenset(_NUMBERS if hint is float else (hint,))
+    narrow = hint in _NUMBERS
 
     def plain(value: Any) -> Any:
-        kind = type(value)
-        wide = kind in _NUMBERS and not (math.isfinite(value) and abs(value) < _LARGEST)
-        if kind not in allowed or wide:
+        if type(value) not in allowed or (narrow and not -_LARGEST < value < _LARGEST):
             raise ValueError(f"{name} is {str(value)[:40]!r}")
         return value
 

@@ -438,20 +438,22 @@ _PARTS = {
 
 def upgraded_from_json(old: Mapping[str, Any]) -> dict[str, Any]:
     """An open recovery of the first format in the form of the second. Raises one of MALFORMED."""
-    said = {name: value for name, value in old.items() if value is not None}
-    parts = {part: {new: said.pop(own) for own, new in names.items() if own in said} for part, names in _PARTS.items()}
-    key, before = said.pop("offset_partition", None), said.pop("offset_before", None)
-    recovery = {_RENAMED.get(name, name): value for name, value in said.items()} | parts
-    sent = {
-        table: {_RENAMED.get(n, n): v for n, v in one.items()} for table, one in said.get("corrections", {}).items()
+    fields = {name: value for name, value in old.items() if value is not None}
+    parts = {
+        part: {new: fields.pop(own) for own, new in names.items() if own in fields} for part, names in _PARTS.items()
     }
-    verified = {
+    key, before = fields.pop("offset_partition", None), fields.pop("offset_before", None)
+    recovery = {_RENAMED.get(name, name): value for name, value in fields.items()} | parts
+    corrections = {
+        table: {_RENAMED.get(n, n): v for n, v in one.items()} for table, one in fields.get("corrections", {}).items()
+    }
+    comparisons = {
         table: {
             "report": plain(TableReport.verified_from_json(table, one)),
             "stage": one.get("stage") or "",
             "xa": one.get("xa"),
         }
-        for table, one in said.get("verified", {}).items()
+        for table, one in fields.get("verified", {}).items()
     }
     backup = {"backup": {"key": key, "value": before}} if key else {}
-    return {**recovery, **backup, "corrections": sent, "verified": verified}
+    return {**recovery, **backup, "corrections": corrections, "verified": comparisons}

@@ -122,8 +122,8 @@ class TableReport:
     def verified_from_json(cls, table: str, value: Mapping[str, Any]) -> TableReport:
         """Read the verification's result for a table, with the contract's keys and others; absent counts are 0."""
         at = {"snapshot_id": value.get("snapshot_id"), "position": "", **(value.get("compared_at") or {})}
-        said = {**_NOTHING_SAID, **{name: one for name, one in value.items() if one is not None}}
-        return read(cls, {**said, "table": table, "compared_at": at}, more=True)
+        counts = {**_NOTHING_SAID, **{name: one for name, one in value.items() if one is not None}}
+        return read(cls, {**counts, "table": table, "compared_at": at}, more=True)
 
 
 @dataclass(frozen=True, slots=True)
