@@ -62,4 +62,5 @@ def leave(status: int) -> NoReturn:
 if __name__ == "__main__":
     # a script's own folder comes first on the path, where our module names would hide other packages' modules
     sys.path[0] = str(Path(__file__).resolve().parents[1])
+    importlib.import_module("airflow_cdc.spark_apps.driver.task").end_with_parent()
     leave(main(sys.argv[1:]))

@@ -1,11 +1,18 @@
-"""The Airflow task that started a driver: a long-running driver checks whether the task still waits for it."""
+"""Who started a driver, and waits for it: the Airflow task, and spark-submit between the two."""
 
 from __future__ import annotations
 
 import os
 import socket
+import sys
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
+
+# how often a driver looks for its parent, in seconds
+_EVERY_S = 1.0
+_ORPHANED = 1
 
 
 def this_process() -> dict[str, Any]:
@@ -27,3 +34,21 @@ def lives(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def end_with_parent() -> None:
+    """From now on, end this process within a second or two of its parent, which is spark-submit.
+
+    Who ends a driver kills spark-submit. A driver that never asked for a session of Spark would not notice: it would go on
+    waiting and renew its run's lease, which keeps the next recovery out (seen). All it does is safe to be killed.
+    """
+    threading.Thread(target=_outlive, args=(os.getppid(),), name="parent", daemon=True).start()
+
+
+def _outlive(parent: int) -> None:
+    pause = threading.Event()
+    while os.getppid() == parent:
+        pause.wait(_EVERY_S)
+    with suppress(OSError):  # who read what we say may be gone, too
+        print("cdc: spark-submit was ended, and this driver with it", file=sys.stderr, flush=True)
+    os._exit(_ORPHANED)

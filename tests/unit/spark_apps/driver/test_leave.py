@@ -1,9 +1,14 @@
-"""A driver ends when its result is written, and nothing that it said is lost."""
+"""A driver ends when its result is written, and nothing that it said is lost; it ends with the spark-submit that started it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import pytest
+
+from airflow_cdc.spark_apps.driver.task import lives
+from stack.process import wait_until
 
 LAST_WORDS = """
 import atexit, logging, sys
@@ -19,3 +24,36 @@ leave(3)
 def test_what_was_said_is_kept_and_nothing_is_taken_apart() -> None:
     done = subprocess.run((sys.executable, "-c", LAST_WORDS), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, "logged" in done.stderr) == (3, "said", True)
+
+
+# spark-submit in little: it starts the driver, which says its pid, and waits for it
+PARENT = """
+import subprocess, sys
+subprocess.run((sys.executable, "-c", sys.argv[1]))
+"""
+DRIVER = """
+import os, signal
+from airflow_cdc.spark_apps.driver import task
+task._EVERY_S = 0.05
+task.end_with_parent()
+print(os.getpid(), flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_it_ends_with_its_parent_and_not_before(heard: bool) -> None:
+    """Also if nobody is left who reads what it says, as when its words went through the parent."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen((sys.executable, "-c", PARENT, DRIVER), stdout=pipe, stderr=pipe, text=True) as parent:
+        assert parent.stdout is not None
+        assert parent.stderr is not None
+        driver = int(parent.stdout.readline())
+        with pytest.raises(subprocess.TimeoutExpired):
+            parent.wait(1)
+        assert lives(driver)
+        if not heard:
+            parent.stderr.close()
+        parent.kill()
+        wait_until(lambda: not lives(driver) or None, timeout=10, what="the driver to end")
+        assert not heard or "spark-submit was ended" in parent.stderr.read()
