@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -130,6 +131,42 @@ def test_inv_10_without_a_look_at_who_waits_every_write_stands_still(
                 assert hold.state.held
                 assert not updated
                 hold.release()
+
+
+@pytest.mark.parametrize(
+    "statement", ["TRUNCATE TABLE {t}", "RENAME TABLE {t} TO {t}2", "DROP TABLE {t}", "OPTIMIZE TABLE {t}"]
+)
+def test_inv_10_it_lets_go_when_a_statement_that_waits_for_it_keeps_others_from_a_table(
+    source: MySqlSource, mysql: MySqlServer, table: str, statement: str
+) -> None:
+    with (
+        source.held("run-10", HoldLimits(every=0.2)) as hold,
+        background(mysql, statement.format(t=table)) as changed,
+    ):
+        until(lambda: hold.state.waiting, "the statement waits")
+        assert hold.state.held
+        with background(mysql, f"SELECT COUNT(*) FROM {table}") as read:
+            until(lambda: not hold.state.held, "it is let go")
+            until(lambda: changed and read, "both end")
+    assert "done" in changed
+    assert hold.state.status is HoldStatus.RELEASED
+    words = " ".join(statement.split()[:2])
+    assert re.fullmatch(
+        rf"\w+: {words} .* waits for it and keeps others from a table \(\w+: SELECT .*\)", hold.state.reason
+    )
+
+
+def test_inv_10_a_column_that_waits_for_it_keeps_nobody_from_its_table(
+    source: MySqlSource, mysql: MySqlServer, table: str
+) -> None:
+    with (
+        source.held("run-11", HoldLimits(every=0.2)) as hold,
+        background(mysql, f"ALTER TABLE {table} ADD COLUMN c INT") as altered,
+    ):
+        until(lambda: hold.state.waiting, "the ALTER waits")
+        mysql.execute(f"UPDATE {table} SET v = v + 1")
+        assert hold.state.held
+        assert not altered
 
 
 def test_inv_10_an_orphan_is_freed_by_the_server(source: MySqlSource, mysql: MySqlServer, table: str) -> None:

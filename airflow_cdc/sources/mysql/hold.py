@@ -3,6 +3,8 @@
 The lock lives as long as its connection, so the connection has a short wait_timeout: it ends soon after
 its owner dies. The owner asks each second whether anybody waits for the global read lock, and if so
 releases at once: hold → ALTER waits → a backup's FLUSH TABLES WITH READ LOCK waits → every UPDATE waits.
+It releases as soon if a statement that waits for it keeps others from a table. An ALTER doesn't, but TRUNCATE, DROP,
+RENAME and OPTIMIZE TABLE wait with their table locked: whoever reads or writes it waits, our own snapshot, too.
 
 A hold that is refused, lost or not supported is a value, not an exception: the recovery goes on, and
 checks the watermark and the table definitions again instead.
@@ -13,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -26,6 +28,7 @@ from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_conne
 
 _GLOBAL_READ_LOCK: Final = "waiting for global read lock"
 _BACKUP_LOCK: Final = "waiting for backup lock"
+_TABLE_LOCK: Final = "waiting for table metadata lock"
 _BYTES_EVERY_S: Final = 15.0
 _MARGIN_S: Final = 10.0
 
@@ -73,9 +76,10 @@ class Hold:
             self.state,
             held_s=round(time.monotonic() - self._since, 3),
             kept_bytes=kept_bytes,
-            waiting=tuple(w for state, w in waiting if state == _BACKUP_LOCK),
+            waiting=_in_state(waiting, _BACKUP_LOCK),
         )
-        reason = self._must_end([w for state, w in waiting if state == _GLOBAL_READ_LOCK])
+        behind = [one for one in _in_state(waiting, _TABLE_LOCK) if one.seconds] if self.state.waiting else []
+        reason = self._must_end(_in_state(waiting, _GLOBAL_READ_LOCK), behind)
         return self._end(HoldStatus.RELEASED, reason) if reason else self.state
 
     def release(self, reason: str = "no longer needed") -> HoldState:
@@ -110,10 +114,12 @@ class Hold:
             blocks_purge=session.version.can(Capability.INSTANCE_LOCK_BLOCKS_PURGE),
         )
 
-    def _must_end(self, blocked: list[WaitingStatement]) -> str:
+    def _must_end(self, blocked: Sequence[WaitingStatement], behind: Sequence[WaitingStatement]) -> str:
+        """Why the hold ends now: sessions `blocked` from the global read lock, or `behind` a statement that waits for us."""
         if blocked:
-            who = ", ".join(f"{w.user}: {w.statement}" for w in blocked[:3])
-            return f"another session waits for the global read lock ({who})"
+            return f"another session waits for the global read lock ({_who(blocked)})"
+        if behind:
+            return f"{_who(self.state.waiting)} waits for it and keeps others from a table ({_who(behind)})"
         if time.monotonic() - self._since > self._limits.max_seconds:
             return f"the limit of {self._limits.max_seconds:g} s is reached"
         limit, kept_bytes = self._limits.max_bytes, self.state.kept_bytes
@@ -186,10 +192,18 @@ def _mark(session: Session, label: str, timeout: float) -> None:
 
 
 def _waiting(session: Session) -> list[tuple[str, WaitingStatement]]:
-    """Sessions that wait for the global read lock or for our lock, as (state, statement)."""
+    """Sessions that wait for the global read lock, for our lock, or for a table, as (state, statement)."""
     rows = session.rows("SHOW PROCESSLIST", doing="look for waiting sessions")
-    states = (_GLOBAL_READ_LOCK, _BACKUP_LOCK)
+    states = (_GLOBAL_READ_LOCK, _BACKUP_LOCK, _TABLE_LOCK)
     return [(state, _statement(row)) for row in rows if (state := str(row["State"] or "").lower()) in states]
+
+
+def _in_state(waiting: Iterable[tuple[str, WaitingStatement]], state: str) -> tuple[WaitingStatement, ...]:
+    return tuple(one for its_state, one in waiting if its_state == state)
+
+
+def _who(waiting: Sequence[WaitingStatement]) -> str:
+    return ", ".join(f"{one.user}: {one.statement}" for one in waiting[:3])
 
 
 def _statement(row: dict[str, Any]) -> WaitingStatement:
