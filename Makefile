@@ -62,7 +62,7 @@ e2e: setup ## whole recoveries through a real Airflow, every task killed once; o
 	$(BIN)/pytest tests/e2e -m 'not slow'
 
 driven: setup ## one stock Airflow driven by its commands alone: odd names, TRUNCATE beside DDL, XA, a step that fails, sixty tables to which something happens
-	$(BIN)/pytest tests/e2e/test_driven.py -m ''
+	$(BIN)/pytest tests/e2e/test_driven.py tests/e2e/test_driven_cases.py -m ''
 
 celery: setup ## a recovery by Celery workers without a shared disk, on a Spark cluster and an object store; an executor and a worker are killed → build/celery.txt
 	$(BIN)/pytest tests/e2e/test_celery.py

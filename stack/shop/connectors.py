@@ -145,6 +145,23 @@ def failed(worker: ConnectWorker, name: str) -> str | None:
     return (reasons or causes or lines[:1])[-1].removeprefix("Caused by: ")
 
 
+def wait_read(worker: ConnectWorker, name: str, mysql: MySqlServer) -> None:
+    """Wait until the connector has read all that the server has executed: by the set, or by the place.
+
+    A statement that is logged by itself, as a DDL or XA ROLLBACK, enters the set with the next transaction.
+    """
+    executed = str(mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
+    end = tuple(mysql.execute("SHOW BINARY LOGS")[-1][:2])
+
+    def read() -> bool | None:
+        held = stored(worker, name)
+        at_end = (held.get("file"), held.get("pos")) == end
+        covers = f"SELECT GTID_SUBSET('{executed}', '{held.get('gtids', '')}')"
+        return True if at_end or mysql.execute(covers)[0][0] else None
+
+    wait_until(read, timeout=180, what=f"{name} to read all that was written")
+
+
 def stored(worker: ConnectWorker, name: str) -> dict[str, Any]:
     """The offset a connector has stored; {} when none."""
     offsets = worker.call("GET", f"/connectors/{name}/offsets")["offsets"]

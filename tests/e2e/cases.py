@@ -6,6 +6,7 @@ differ until a repair, which a comparison has to name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -60,9 +61,11 @@ _CHANGES: Final = {
     "delete all": ("DELETE FROM {t}", LATER),
     "load": (MANY, CHANGED, "DELETE FROM {t} WHERE id % 7 = 0"),
 }
-_DDL: Final = (
+_DURING: Final = (
     *(Case(f"{name} while reading", reading=does) for name, does in _CHANGES.items()),
     *(Case(f"{name} while verifying", verifying=does) for name, does in _CHANGES.items() if name != "optimize"),
+)
+_AFTER: Final = (
     *(Case(f"{name} after", after=does) for name, does in _CHANGES.items()),
     Case("add while applying", applying=_CHANGES["add"]),
     Case("truncate while applying", applying=_CHANGES["truncate"]),
@@ -117,4 +120,9 @@ _VALUES: Final = (
     Case("generated", "id INT PRIMARY KEY, a INT, b INT AS (a + 1) STORED", ("INSERT INTO {t} (id, a) VALUES (1, 1)",),
          after=("INSERT INTO {t} (id, a) VALUES (2, 5)",)),
 )  # fmt: skip
-CASES: Final = (*_DDL, *_TRANSACTIONS, *_SETTINGS, *_VALUES)
+# a world of its own for each: what one piece found is not lost with the next
+PIECES: Final[Mapping[str, tuple[Case, ...]]] = {
+    "during": _DURING,
+    "after": _AFTER,
+    "rows": (*_TRANSACTIONS, *_SETTINGS, *_VALUES),
+}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import yaml
 from pyiceberg.catalog import load_catalog
 
@@ -63,9 +62,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Driven:
-    """The running world. Everything that the product does in it begins with a command."""
+    """The running world, and one of its pipelines. Everything that the product does in it begins with a command."""
 
     stack: Stack
+    pipeline: str = PIPELINE
 
     @property
     def mysql(self) -> MySqlServer:
@@ -103,22 +103,27 @@ class Driven:
 
     def rows(self) -> set[frozenset[tuple[Any, ...]]]:
         """The rows of every table at the source, by PyMySQL alone. No two tables hold the same: see create_table()."""
-        found = (self.mysql.execute(f"SELECT id, v FROM {quoted(*table)}") for table in (*TABLES, DOCUMENTS))
-        return {frozenset(map(tuple, rows)) for rows in found}
+        found = {table: self.mysql.execute(f"SELECT id, v FROM {quoted(*table)}") for table in (*TABLES, DOCUMENTS)}
+        return {_pairs(rows, documents=table == DOCUMENTS) for table, rows in found.items()}
 
     def mirrored(self) -> set[frozenset[tuple[Any, ...]]]:
         """The rows of every table of the sink that readers see, by PyIceberg alone, whatever the tables are called there."""
         catalog = load_catalog(LAKE, **lake_of(self.stack.folder))
-        names = [name for _, name in catalog.list_tables(PIPELINE)]
-        return {_pairs(catalog.load_table((PIPELINE, name)).scan().to_arrow()) for name in names}
+        names = [name for _, name in catalog.list_tables(self.pipeline)]
+        found = {name: catalog.load_table((self.pipeline, name)).scan().to_arrow().to_pylist() for name in names}
+        return {
+            _pairs(((row["id"], row["v"]) for row in rows), documents=name == DOCUMENTS[1])
+            for name, rows in found.items()
+        }
 
     def newest(self, dag_id: str) -> str:
         """The run of a DAG that was triggered last."""
         return str(self.client.runs(dag_id)[0]["dag_run_id"])
 
 
-def _pairs(rows: pa.Table) -> frozenset[tuple[Any, ...]]:
-    return frozenset((row["id"], row["v"]) for row in rows.to_pylist())
+def _pairs(rows: Iterable[Sequence[Any]], *, documents: bool) -> frozenset[tuple[Any, ...]]:
+    """Keys and values; documents by their value, as a connector prints them otherwise than MySQL."""
+    return frozenset((key, json.dumps(json.loads(v), sort_keys=True) if documents and v else v) for key, v in rows)
 
 
 def quoted(schema: str, table: str) -> str:
@@ -163,7 +168,7 @@ def start(
             LAKE: connections.to_lake(lake_of(stack.folder)),
             "spark_default": connections.to_spark("local[2]"),
         }
-        declare(stack.folder / "airflow", tables)
+        declare(stack.folder / "airflow", PIPELINE, tables)
         env = {**stock_settings(fetch.set_jars("spark")), **connections.variables(made)}
         env |= {f"AIRFLOW__CDC__{name.upper()}_SCHEDULE": "none" for name in SCHEDULES}
         return AirflowSettings(Path("dags"), env, stock=True)
@@ -172,10 +177,19 @@ def start(
         cluster.start(folder, keep=keep, airflow_settings=settings, meanwhile=lambda stack: fill(stack.mysql["mysql"]))
     )
     try:
-        capture(driven, sorted({schema for schema, _ in tables}))
+        capture(driven, "shop", sorted({schema for schema, _ in tables}))
     except BaseException:
         driven.stack.down()
         raise
+    return driven
+
+
+def join(folder: Path, name: str, tables: Sequence[tuple[str, str]], fill: Callable[[MySqlServer], None]) -> Driven:
+    """One pipeline more in a world that runs."""
+    driven = Driven(Stack.load(folder), name)
+    fill(driven.mysql)
+    declare(folder / "airflow", name, tables)
+    capture(driven, "peer", sorted({schema for schema, _ in tables}))
     return driven
 
 
@@ -187,19 +201,19 @@ def create_table(server: MySqlServer, schema: str, table: str) -> None:
         cursor.executemany(f"INSERT INTO {quoted(schema, table.replace('%', '%%'))} VALUES (%s, %s)", rows)
 
 
-def capture(driven: Driven, schemas: Sequence[str]) -> None:
-    """A connector that has read these databases' definitions and no row."""
+def capture(driven: Driven, role: str, schemas: Sequence[str]) -> None:
+    """A connector that has read these databases' definitions and no row. `role` gives it a server id of its own."""
     kafka = driven.stack.kafka
     assert kafka is not None
-    config = connectors.config("shop", driven.mysql, kafka.bootstrap)
-    config |= {"database.include.list": ",".join(schemas), "topic.prefix": PIPELINE, "snapshot.mode": "no_data"}
-    config["schema.history.internal.kafka.topic"] = f"{PIPELINE}.schema-history"
+    name, config = driven.pipeline, connectors.config(role, driven.mysql, kafka.bootstrap)
+    config |= {"database.include.list": ",".join(schemas), "topic.prefix": name, "snapshot.mode": "no_data"}
+    config["schema.history.internal.kafka.topic"] = f"{name}.schema-history"
     del config["table.include.list"]
-    connectors.create(driven.worker, PIPELINE, config)
+    connectors.create(driven.worker, name, config)
 
 
-def declare(home: Path, tables: Sequence[tuple[str, str]]) -> None:
-    """pipelines.yaml and the DAG files, where a stock Airflow looks for them."""
+def declare(home: Path, name: str, tables: Sequence[tuple[str, str]]) -> None:
+    """pipelines.yaml, in which others stay, and the DAG files, where a stock Airflow looks for them."""
     from airflow_cdc.cli.init import STUBS
 
     pipeline = {
@@ -208,13 +222,15 @@ def declare(home: Path, tables: Sequence[tuple[str, str]]) -> None:
             "conn_id": "odd_mysql",
             "tables": [f"{schema}.{table}" for schema, table in tables],
         },
-        "connector": {"kind": "debezium", "conn_id": "odd_connect", "name": PIPELINE},
+        "connector": {"kind": "debezium", "conn_id": "odd_connect", "name": name},
         "transport": {"kind": "kafka", "conn_id": "odd_kafka"},
-        "sink": {"kind": "iceberg", "catalog": LAKE, "namespace": PIPELINE, "writer": "cdc_apply"},
+        "sink": {"kind": "iceberg", "catalog": LAKE, "namespace": name, "writer": "cdc_apply"},
         "spark": {"conn_id": "spark_default"},
         "policy": {"approval": "never", "max_deletes": "100%"},
     }
     (home / "dags").mkdir(parents=True, exist_ok=True)
-    (home / "pipelines.yaml").write_text(yaml.safe_dump({"pipelines": {PIPELINE: pipeline}}, allow_unicode=True))
-    for name, text in STUBS.items():
-        (home / "dags" / name).write_text(text)
+    registry = home / "pipelines.yaml"
+    others = yaml.safe_load(registry.read_text())["pipelines"] if registry.exists() else {}
+    registry.write_text(yaml.safe_dump({"pipelines": {**others, name: pipeline}}, allow_unicode=True))
+    for file, text in STUBS.items():
+        (home / "dags" / file).write_text(text)

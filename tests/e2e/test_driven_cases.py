@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+import os
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +16,55 @@ import pytest
 
 from stack.mysql import MySqlServer
 from stack.shop.check import check
-from tests.e2e.cases import CASES, SCHEMA
-from tests.e2e.driven import PIPELINE, Answer, Driven, lake_of, start
-from tests.e2e.test_driven import RECOVERY, applied, begun, done, ended, verdicts, wait_sent
+from tests.e2e.cases import PIECES, SCHEMA, Case
+from tests.e2e.driven import Answer, Driven, join, lake_of, start
+from tests.e2e.test_driven import RECOVERY, RUNNING, applied, begun, done, ended, verdicts, wait_sent
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(7200)]
-TABLES = tuple((SCHEMA, case.table) for case in CASES)
 # a table that changes while it is recovered may take another try
 TRIES = 6
 
 
-def make(server: MySqlServer) -> None:
-    server.execute(f"CREATE DATABASE {SCHEMA}")
-    for case in CASES:
+@dataclass
+class Scene:
+    """A piece of the cases in its world. `said`: what each command ended with, in order."""
+
+    piece: str
+    cases: tuple[Case, ...]
+    driven: Driven
+    said: list[Any] = field(default_factory=list)
+
+    def happens(self, moment: str) -> None:
+        """All that is to come at this moment, side by side: one that waits for the recovery's hold keeps no other waiting."""
+        with ThreadPoolExecutor(len(self.cases)) as pool:
+            list(pool.map(partial(session, self.driven.mysql), (one.at(moment) for one in self.cases)))
+
+    def unequal(self) -> dict[str, list[str]]:
+        """Table → how its rows differ, by code that shares nothing with the product."""
+        server = self.driven.mysql
+        admin = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+        names = [case.table for case in self.cases]
+        return {
+            one.table: one.examples
+            for one in check(admin, lake_of(self.driven.stack.folder), SCHEMA, self.driven.pipeline, names)
+            if not one.equal
+        }
+
+    def answered(self, answer: Answer, what: str) -> Answer:
+        """The answer, which is kept with what the command was for."""
+        self.said.append({"what": what, "status": answer.status, "err": answer.err[-2000:]})
+        return answer
+
+    def keep(self, **facts: Any) -> None:
+        """Write what was seen so far where it stays."""
+        Path("build").mkdir(exist_ok=True)
+        text = json.dumps({"said": self.said, **facts}, indent=2, ensure_ascii=False)
+        Path(f"build/driven-cases-{self.piece}.json").write_text(f"{text}\n")
+
+
+def make(cases: Iterable[Case], server: MySqlServer) -> None:
+    server.execute(f"CREATE DATABASE IF NOT EXISTS {SCHEMA}")
+    for case in cases:
         name = f"`{SCHEMA}`.`{case.table}`"
         session(server, (f"CREATE TABLE {name} ({case.columns})", *case.at("rows")))
 
@@ -36,68 +76,69 @@ def session(server: MySqlServer, statements: Iterable[str]) -> None:
             cursor.execute(statement)
 
 
-def happens(world: Driven, moment: str) -> None:
-    for case in CASES:
-        if statements := case.at(moment):
-            session(world.mysql, statements)
+@pytest.fixture(scope="module", params=PIECES)
+def scene(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    cases = PIECES[request.param]
+    tables = tuple((SCHEMA, case.table) for case in cases)
+    with ExitStack() as ends:
+        if folder := os.environ.get(RUNNING):
+            driven = join(Path(folder), f"cases_{request.param}", tables, partial(make, cases))
+        else:
+            driven = start(tmp_path_factory.mktemp("cases") / "world", tables, partial(make, cases))
+            ends.enter_context(driven.stack)
+        dag = f"cdc_apply__{driven.pipeline}"
+        driven.client.wait_dag(dag)
+        driven.client.set_paused(dag, False)
+        yield Scene(request.param, cases, driven)
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driven]:
-    made = start(tmp_path_factory.mktemp("cases") / "world", TABLES, make)
-    with made.stack:
-        dag = f"cdc_apply__{PIPELINE}"
-        made.client.wait_dag(dag)
-        made.client.set_paused(dag, False)
-        yield made
-
-
-def unequal(world: Driven) -> dict[str, list[str]]:
-    """Case → how its rows differ, by code that shares nothing with the product."""
-    server = world.mysql
-    admin = {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
-    names = [case.table for case in CASES]
-    return {
-        one.table: one.examples
-        for one in check(admin, lake_of(world.stack.folder), SCHEMA, PIPELINE, names)
-        if not one.equal
+def test_whatever_happens_to_a_table_its_rows_are_equal_or_it_is_named(scene: Scene) -> None:
+    world = scene.driven
+    recovered(scene)
+    scene.keep()
+    scene.happens("after")
+    wait_sent(world)
+    process, _ = begun(world, f"cdc_apply__{world.pipeline}", "apply", "apply", world.pipeline, "--wait", "-o", "json")
+    scene.happens("applying")
+    applies = (scene.answered(ended(process, 3600), "apply beside statements"), scene.answered(applied(world), "apply"))
+    differing, again = scene.unequal(), {name for answer in applies for name in read_again(answer)}
+    outcomes = {case.name: outcome(case, differing, again) for case in scene.cases}
+    scene.keep(outcomes=outcomes, unequal=differing)
+    assert set(differing) <= {case.table for case in scene.cases if case.named}, differing
+    compared = scene.answered(world.cdc("verify", world.pipeline, "-o", "json"), "verify")
+    assert {name for name, verdict in verdicts(compared).items() if verdict != "MATCH"} == {
+        f"{SCHEMA}.{name}" for name in differing
     }
+    done(scene.answered(world.cdc("repair", world.pipeline, "--wait", "-o", "json"), "repair"))
+    left = scene.unequal()
+    scene.keep(outcomes=outcomes, unequal=differing, left=left)
+    assert left == {}
 
 
-def test_whatever_happens_to_a_table_its_rows_are_equal_or_it_is_named(world: Driven) -> None:
-    said: list[Any] = []
-    process, run_id = begun(world, RECOVERY, "recover", "recover", PIPELINE, "--wait", "-o", "json")
-    happens(world, "reading")
+def recovered(scene: Scene) -> None:
+    """A first copy while something happens to its tables, tried again as its end says."""
+    world = scene.driven
+    process, run_id = begun(world, RECOVERY, "recover", "recover", world.pipeline, "--wait", "-o", "json")
+    scene.happens("reading")
     world.client.wait_task(
         RECOVERY, run_id, "verify", ("running", "success", "failed", "upstream_failed"), timeout=1800
     )
-    happens(world, "verifying")
-    answer = ended(process, 3600)
-    said.append([answer.status, answer.err])
+    scene.happens("verifying")
+    answer = scene.answered(ended(process, 3600), "recover")
     for _ in range(TRIES):
         if answer.status == 0:
             break
-        answer = world.cdc("recover", PIPELINE, "--wait", "-o", "json")
-        said.append([answer.status, answer.err])
+        answer = scene.answered(world.cdc("recover", world.pipeline, "--wait", "-o", "json"), "recover again")
     done(answer)
-    happens(world, "after")
-    wait_sent(world)
-    process, _ = begun(world, f"cdc_apply__{PIPELINE}", "apply", "apply", PIPELINE, "--wait", "-o", "json")
-    happens(world, "applying")
-    said.append([ended(process, 3600).status])
-    applied(world)
-    found = unequal(world)
-    keep({"said": said, "unequal after apply": found})
-    named = {case.table for case in CASES if case.named}
-    assert set(found) <= named, found
-    compared: Answer = world.cdc("verify", PIPELINE, "-o", "json")
-    assert {name for name, verdict in verdicts(compared).items() if verdict != "MATCH"} == {
-        f"{SCHEMA}.{name}" for name in found
-    }
-    done(world.cdc("repair", PIPELINE, "--wait", "-o", "json"))
-    assert unequal(world) == {}
 
 
-def keep(facts: dict[str, Any]) -> None:
-    Path("build").mkdir(exist_ok=True)
-    Path("build/driven-cases.json").write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+def read_again(answer: Answer) -> set[str]:
+    """The tables that an apply read again."""
+    return {name.partition(".")[2] for name, one in answer.data.get("tables", {}).items() if one.get("reread")}
+
+
+def outcome(case: Case, differing: Collection[str], again: Collection[str]) -> str:
+    """What became of a table by the applies."""
+    if case.table in differing:
+        return "differs until the repair"
+    return "equal, read again" if case.table in again else "equal"

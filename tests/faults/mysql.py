@@ -100,13 +100,7 @@ class MySqlWorld(ConnectWorld):
 
     def settle(self) -> None:
         """See FaultWorld."""
-        executed = str(self.demo.mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
-
-        def read() -> bool | None:
-            held = connectors.stored(worker_of(self.stack), PIPELINE).get("gtids", "")
-            return True if self.demo.mysql.execute(f"SELECT GTID_SUBSET('{executed}', '{held}')")[0][0] else None
-
-        wait_until(read, timeout=180, what="the connector to read all that was written")
+        connectors.wait_read(worker_of(self.stack), PIPELINE, self.demo.mysql)
 
     def compare(self) -> list[TableCheck]:
         """See FaultWorld."""

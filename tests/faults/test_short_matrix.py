@@ -31,7 +31,11 @@ MOMENTS = tuple(
     for cell in CELLS
     if (cell.step, cell.moment, cell.fault)
     in {
-        ("stop_connector", "stop asked, not answered", "Connect refuses"),
+        (
+            "stop_connector",
+            "stop asked, not answered",
+            "the connector deleted",
+        ),  # one that refuses is asked for a minute
         ("fence_and_watermark", "W written", ALTER),
         ("verify", "between two tables' catch-up commits", "MySQL refuses"),
     }

@@ -14,6 +14,7 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.core.pipeline import sink_name
+from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows.run import RunOptions
 from airflow_cdc.sources.mysql.encoding import row_hash as mysql_row_hash
@@ -90,17 +91,24 @@ class Followed:
     def apply(self, run_id: str, *tables: str) -> dict[str, Any]:
         """Apply all that the source has committed so far, to all tables or these."""
         position = self.rig.source.position()
-        wait_until(lambda: self._past(position), timeout=120, what=f"the connector to commit an offset past {position}")
+        wait_until(
+            lambda: self.past(position) or None, timeout=120, what=f"the connector to commit an offset past {position}"
+        )
+        return self.apply_now(run_id, *tables)
+
+    def apply_now(self, run_id: str, *tables: str) -> dict[str, Any]:
+        """Apply what is in the topics to all tables or these."""
         options = RunOptions(tables=tuple(f"{self.rig.schema}.{table}" for table in tables))
         done = apply_changes(replace(self.base, run_id=run_id, options=options), self.rig.spark)["tables"]
         return {name.partition(".")[2]: result for name, result in done.items()}
 
-    def _past(self, position: Any) -> bool | None:
+    def past(self, position: Watermark) -> bool:
+        """Whether the stored offset holds the position."""
         facts = self.connector.facts(self.base.pipeline.connector.name)
         stored = GtidSet.parse(str((facts.offset.raw if facts.offset else {}).get("gtids") or ""))
         gtids = mysql_position(position.position).gtids
         assert gtids is not None
-        return True if gtids.issubset(stored) else None
+        return gtids.issubset(stored)
 
     def differences(self, table: str) -> tuple[list[Any], list[Any]]:
         """Row hashes that only the source has, and that only the sink has."""

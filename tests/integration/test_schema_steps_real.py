@@ -16,6 +16,7 @@ from airflow_cdc.core.errors import CdcError, SchemaError
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.flows.observe import observe
 from airflow_cdc.spark_apps.stages import reread
+from stack.process import wait_until
 from tests.diagnosing import diagnose
 from tests.integration.followed import Followed
 from tests.integration.rig import Rig
@@ -200,3 +201,29 @@ def test_inv_20_readers_see_the_old_state_until_the_new_one_is_proven(
     by_policy(followed, schema_change="reread", reread_limit=1)
     with pytest.raises(SchemaError, match=r"reread_limit 1|3 times"):
         followed.apply("run-3", "swapped")
+
+
+def test_inv_06_a_table_is_read_again_although_a_quiet_connectors_offset_stays_behind(
+    rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path
+) -> None:
+    """A connector without heartbeats names its last transaction with the next one, which does not come."""
+    quiet = Followed(rig, connect_worker, kafka, tmp_path, {"quiet": f"CREATE TABLE quiet {PLAIN}"})
+    quiet.follow({"heartbeat.interval.ms": "", "connect.keep.alive.interval.ms": ""})
+    name = quiet.base.pipeline.connector.name
+    try:
+        quiet.stamp()
+        rig.run(
+            "INSERT INTO quiet (id) VALUES (1), (2)", "ALTER TABLE quiet ADD c INT DEFAULT 5", "UPDATE quiet SET c = 6"
+        )
+        topic, transport = f"{name}.{rig.schema}.quiet", quiet.base.clients.transport
+        wait_until(
+            lambda: transport.end_offsets([topic]).get(topic, {}).get(0, 0) >= 4 or None,
+            timeout=180,
+            what="all changes to be sent",
+        )
+        by_policy(quiet, approval="never", standstill=20)
+        assert quiet.apply_now("run-1")["quiet"]["reread"]
+        assert quiet.differences("quiet") == ([], [])
+        assert not quiet.past(rig.source.position())
+    finally:
+        connect_worker.call("DELETE", f"/connectors/{name}")
