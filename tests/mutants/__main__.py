@@ -12,10 +12,12 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
 from tests.mutants import nursery
@@ -26,6 +28,7 @@ from tests.mutants.equivalent import Equivalents
 from tests.mutants.executed import KEPT, Executed, bring_up_to_date
 from tests.mutants.operators import changes
 from tests.mutants.rooms import ROOMS, Room, room_of
+from tests.mutants.session import Session, with_tests
 from tests.paths import ROOT
 
 # of each so many changes one changes nothing: a test that fails then says nothing of the others
@@ -59,40 +62,76 @@ def touched() -> list[str]:
 
 
 class Trial:
-    """Tries changes, one in each place."""
+    """Tries changes: those of functions in forks of one process that has collected the tests, the others each in a new one."""
 
     def __init__(self, jobs: int) -> None:
         self.executed = Executed.read()
         self.equivalents = Equivalents.read()
         self.jobs = jobs
 
-    def of(self, made: Sequence[Change], deadline: float) -> Iterator[Verdict]:
-        """The verdicts, as they come; what has no place before the deadline (monotonic) is left out."""
-        with ThreadPoolExecutor(self.jobs) as pool:
-            for verdict in pool.map(lambda change: self._one(change, deadline), made):
-                if verdict is not None:
-                    yield verdict
+    def of(self, made: Sequence[Change], deadline: float, name: str) -> Iterator[Verdict]:
+        """The verdicts, as they come; what has no place before the deadline (monotonic) is left out. `name`: of the run's results."""
+        left = list[Change]()
+        for change in made:
+            if self.equivalents.reason(change):
+                yield Verdict(change, "equivalent")
+            elif not self.executed.tests(change):
+                yield Verdict(change, "untested")
+            else:
+                left.append(change)
+        path = KEPT / f"{name}.session"
+        path.unlink(missing_ok=True)
+        self._in_session(left, path, deadline)
+        tried = {}
+        for line in path.read_text().splitlines() if path.exists() else ():
+            number, ran = json.loads(line)
+            tried[number] = nursery.Ran(**ran)
+            yield self._verdict(left[number], tried[number])
+        for number, change in enumerate(left):
+            if number not in tried and time.monotonic() < deadline:
+                yield self._verdict(change, nursery.run_tests(self.executed.tests(change), change, self._limit(change)))
 
-    def _one(self, change: Change, deadline: float) -> Verdict | None:
-        if time.monotonic() > deadline:
-            return None
-        if self.equivalents.reason(change):
-            return Verdict(change, "equivalent")
-        tests = self.executed.tests(change)
-        if not tests:
-            return Verdict(change, "untested")
-        usual = sum(self.executed.seconds[test] for test in tests)
-        ran = nursery.run_tests(tests, change, 60 + 10 * usual)
+    def _in_session(self, made: Sequence[Change], path: Path, deadline: float) -> None:
+        """Try those that a session can, and write how the tests ended: a line of JSON for each."""
+        files = {test.partition("::")[0] for change in made for test in self.executed.tests(change)}
+
+        def work(session: Session) -> None:
+            with ThreadPoolExecutor(self.jobs) as pool, path.open("w") as out:
+                able = [n for n, one in enumerate(made) if session.can_try(one, self.executed.tests(one))]
+
+                def attempt(n: int) -> tuple[int, nursery.Ran] | None:
+                    if time.monotonic() > deadline:
+                        return None
+                    return n, session.run(self.executed.tests(made[n]), made[n], self._limit(made[n]))
+
+                for done in filter(None, pool.map(attempt, able)):
+                    out.write(json.dumps([done[0], asdict(done[1])]) + "\n")
+                    out.flush()
+                    print("killed:" if done[1].noticed else "SURVIVED:", made[done[0]], flush=True)
+
+        def collect() -> int:
+            nursery.end_with_this_process()
+            with_tests(sorted(files), work)
+            return 0
+
+        if files:
+            with tempfile.TemporaryDirectory(prefix="cdc-mutant-") as folder:
+                nursery.forked(collect, Path(folder), max(0.0, deadline - time.monotonic()) + 600, KEPT / "session.out")
+
+    def _limit(self, change: Change) -> float:
+        return 60 + 10 * sum(self.executed.seconds[test] for test in self.executed.tests(change))
+
+    def _verdict(self, change: Change, ran: nursery.Ran) -> Verdict:
         word = "killed" if ran.noticed else "survived"
-        return Verdict(change, word, ran.said or ("time" if ran.code is None else ""), ran.seconds, len(tests))
+        said = ran.said or ("time" if ran.code is None else "")
+        return Verdict(change, word, said, ran.seconds, len(self.executed.tests(change)))
 
     def controls(self, made: Sequence[Change]) -> list[str]:
         """Tests that fail although nothing was changed."""
         wrong = []
         for change in made[::CONTROL_EVERY]:
             tests = self.executed.tests(change)
-            usual = sum(self.executed.seconds[test] for test in tests)
-            if tests and (ran := nursery.run_tests(tests, None, 60 + 10 * usual)).noticed:
+            if tests and (ran := nursery.run_tests(tests, None, self._limit(change))).noticed:
                 wrong.append(ran.said or "time")
         return wrong
 
@@ -169,13 +208,14 @@ def main() -> int:
     trial = Trial(args.jobs)
     verdicts: list[Verdict] = []
     wanted = made(args)
-    for one in trial.of(wanted, time.monotonic() + 60 * args.minutes):
+    kind = "directed" if args.directed else "bodies" if args.bodies else f"seed-{args.seed}"
+    name = f"{kind}{'-' + args.room.replace(' ', '-') if args.room else ''}"
+    for one in trial.of(wanted, time.monotonic() + 60 * args.minutes, name):
         verdicts.append(one)
         if one.word in {"survived", "untested"}:
             print(f"{one.word}: {one.change}", flush=True)
     wrong = trial.controls(wanted)
-    kind = "directed" if args.directed else "bodies" if args.bodies else f"seed-{args.seed}"
-    keep(f"{kind}{'-' + args.room.replace(' ', '-') if args.room else ''}", verdicts)
+    keep(name, verdicts)
     under = []
     for name, of_room in by_room(verdicts).items():
         goal = next(room.goal for room in ROOMS if room.name == name)

@@ -28,7 +28,7 @@ NOT_OF_ROOMS: Final = ("adversary", "bench", "demo", "docs", "fuzz", "house", "s
 BUDGET_S: Final = 12.0
 # what it costs to import a file of tests and what it tests
 FILE_S: Final = 0.4
-RECORD_LIMIT_S: Final = 900.0
+RECORD_LIMIT_S: Final = 7_200.0
 
 
 def files_of_tests(only: Iterable[str] = ()) -> list[str]:
@@ -65,21 +65,37 @@ def bring_up_to_date(only: Iterable[str] = ()) -> None:
     """Record the test files that have no record, or were changed since."""
     from tests.mutants.nursery import record
 
-    missing = [file for file in files_of_tests(only) if _kept(file) is None]
-    for number, file in enumerate(missing, 1):
-        print(f"recording {number} of {len(missing)}: {file}", file=sys.stderr, flush=True)
-        path = _record_of(file)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        raw = path.with_suffix(".raw")
+    missing: dict[str, list[str]] = defaultdict(list)
+    for file in files_of_tests(only):
+        if _kept(file) is None:
+            missing[file.rpartition("/")[0]].append(file)
+    for folder, files in missing.items():
+        print(f"recording {len(files)} files of {folder}", file=sys.stderr, flush=True)
+        raw = KEPT / "executed" / "raw"
+        raw.parent.mkdir(parents=True, exist_ok=True)
         raw.unlink(missing_ok=True)
-        record(file, raw, RECORD_LIMIT_S)
-        if not raw.exists():
-            continue
-        told = json.loads(raw.read_text())
-        raw.unlink()
-        told["digest"] = _digest((ROOT / file).read_bytes())
-        told["sources"] = {name: _keep_source(name) for name in told["lines"]}
-        path.write_text(json.dumps(told))
+        record(files, raw, RECORD_LIMIT_S)
+        if raw.exists():
+            for file, made in _each(files, json.loads(raw.read_text())):
+                _record_of(file).write_text(json.dumps(made))
+            raw.unlink()
+
+
+def _each(files: Iterable[str], raw: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What was recorded, for each file of tests by itself."""
+    sources = {name: _keep_source(name) for name in raw["lines"]}
+    for file in files:
+        lines = {}
+        for name, tests_by_line in raw["lines"].items():
+            kept = {
+                line: [test for test in tests if not test or test.partition("::")[0] == file]
+                for line, tests in tests_by_line.items()
+            }
+            if any(any(tests) for tests in kept.values()):
+                lines[name] = {line: tests for line, tests in kept.items() if tests}
+        seconds = {test: took for test, took in raw["tests"].items() if test.partition("::")[0] == file}
+        used = {name: sources[name] for name in lines}
+        yield file, {"digest": _digest((ROOT / file).read_bytes()), "tests": seconds, "lines": lines, "sources": used}
 
 
 def _keep_source(file: str) -> str:
@@ -109,12 +125,12 @@ class Executed:
     Attributes:
         seconds: test → processor seconds.
         lines: file → line → the tests that execute it, not counting what runs when the module is imported.
-        importing: file → the test files in whose process it was imported.
+        at_import: file → the lines in functions that also run when a module is imported.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[int, set[str]]] = field(default_factory=lambda: defaultdict(lambda: defaultdict(set)))
-    importing: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    at_import: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     @classmethod
     def read(cls) -> Executed:
@@ -131,11 +147,12 @@ class Executed:
         for source, lines in record["lines"].items():
             if not (ROOT / source).exists():
                 continue
-            self.importing[source].add(file)
             moved = _moved(source, record["sources"][source])
             here = self.lines[source]
             for text, tests in lines.items():
                 line = int(text) if moved is None else moved.get(int(text), 0)
+                if "" in tests:
+                    self.at_import[source].add(line)
                 here[line].update(test for test in tests if test in record["tests"])
 
     def tests(self, change: Change) -> list[str]:
@@ -149,8 +166,8 @@ class Executed:
         if change.scope != IMPORTED and not cached(change.file, change.scope):
             return self._within_budget([direct])
         readers = {test for file, line in reading(change) for test in self.lines.get(file, {}).get(line, ())}
-        files = self.importing.get(change.file, set())
-        naming = {file for file in files if _module(change.file) in (ROOT / file).read_text()}
+        files = {test.partition("::")[0] for test in self.seconds}
+        naming = {file for file in files if _module(change.file) in _text(file)}
         by_file = {test for test in self.seconds if test.partition("::")[0] in naming}
         return self._within_budget([direct, readers & by_file, readers, by_file])
 
@@ -186,6 +203,11 @@ class Executed:
             files.setdefault(test.partition("::")[0], []).append(test)
         for of_file in files.values():
             yield from of_file
+
+
+@lru_cache(maxsize=1_000)
+def _text(file: str) -> str:
+    return (ROOT / file).read_text()
 
 
 def _module(file: str) -> str:

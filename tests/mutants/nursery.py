@@ -54,7 +54,7 @@ _OTHERS: Final = (
     "xdist.plugin",
 )
 _IMPORTED_BEFORE: Final = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-_QUIET: Final = (
+QUIET: Final = (
     "-c",
     str(ROOT / "pyproject.toml"),
     "-q",
@@ -164,7 +164,7 @@ def run_tests(ids: Sequence[str], change: Change | None, limit: float) -> Ran:
             _forget_the_product()
             if change is not None:
                 sys.meta_path.insert(0, _Finder(change))
-            return int(pytest.main([*_QUIET, "-x", *files], plugins=[_Chosen(ids, said)]))
+            return int(pytest.main([*QUIET, "-x", *files], plugins=[_Chosen(ids, said)]))
 
         began = time.monotonic()
         code = forked(tests, Path(folder), limit)
@@ -177,13 +177,13 @@ def _forget_the_product() -> None:
         del sys.modules[name]
 
 
-def forked(work: Callable[[], int], folder: Path, limit: float) -> int | None:
-    """Do `work` in a fork with its output in `folder`; its result, or None if it had to be ended after `limit` seconds."""
+def forked(work: Callable[[], int], folder: Path, limit: float, out: Path | None = None) -> int | None:
+    """Do `work` in a fork with its output in `out` (or in `folder`); its result, or None if it had to be ended after `limit` seconds."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if not pid:
-        _child(work, folder)
+        _child(work, folder, out or folder / "out")
     _ALIVE.add(pid)
     deadline = time.monotonic() + limit
     pause = 0.01
@@ -222,16 +222,16 @@ def _end(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-def _child(work: Callable[[], int], folder: Path) -> None:
+def _child(work: Callable[[], int], folder: Path, out: Path) -> None:
     """The fork's life: it never returns."""
     code = 70
     try:
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        out = os.open(folder / "out", os.O_WRONLY | os.O_CREAT, 0o600)
+        into = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         for stream in (1, 2):
-            os.dup2(out, stream)
+            os.dup2(into, stream)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
         code = work()
@@ -264,8 +264,11 @@ class _Recorder:
             self.failed.add(report.nodeid)
 
 
-def record(file: str, out: Path, limit: float) -> int | None:
-    """Write to `out` which lines each test of a file executes: {"tests": {id: seconds}, "lines": {file: {line: [id]}}}."""
+def record(files: Sequence[str], out: Path, limit: float) -> int | None:
+    """Write to `out` which lines each test of these files executes: {"tests": {id: seconds}, "lines": {file: {line: [id]}}}.
+
+    What runs when a module is imported has the id "".
+    """
 
     def tests() -> int:
         import coverage
@@ -274,7 +277,7 @@ def record(file: str, out: Path, limit: float) -> int | None:
         watched = coverage.Coverage(data_file=None, config_file=False, include=sources)
         watched.start()
         recorder = _Recorder(watched)
-        code = int(pytest.main([*_QUIET, file], plugins=[recorder]))
+        code = int(pytest.main([*QUIET, *files], plugins=[recorder]))
         watched.stop()
         data = watched.get_data()
         lines = {

@@ -47,6 +47,22 @@ def reading(change: Change) -> set[Line]:
     return found
 
 
+def table_of(change: Change) -> str:
+    """The name that the changed statement of the module's own level gives a value; "" if it gives none, or several."""
+    for statement in ast.parse(read(change.file)).body:
+        if statement.lineno <= change.line <= (statement.end_lineno or 0):
+            names = _defines(statement)
+            return names[0] if isinstance(statement, ast.Assign | ast.AnnAssign) and len(names) == 1 else ""
+    return ""
+
+
+def only_functions_read(change: Change) -> bool:
+    """Whether the change is of a table whose name stands in functions alone: nothing else was made of it at import."""
+    name = table_of(change)
+    used = list(_users(change.file, name)) if name else []
+    return bool(used) and all(scope_at(user, use.line) != IMPORTED for user, use in used)
+
+
 def _around(change: Change) -> tuple[tuple[str, ...], set[str]]:
     """What the statement around the change defines, and which names stand in the changed text."""
     for statement in ast.parse(read(change.file)).body:
