@@ -51,3 +51,8 @@ class TlsSettings:
                 where=f"{where}, {self.cert_file}",
                 todo="Check cert_file, key_file and key_password of the connection: PEM files that belong together.",
             ) from None
+
+
+def trusting_nobody() -> ssl.SSLContext:
+    """For addresses without TLS: reading the system's authorities takes 20 ms, and a redirect to TLS isn't followed blindly."""
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

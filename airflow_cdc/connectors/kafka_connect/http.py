@@ -23,7 +23,7 @@ from airflow_cdc.connectors.kafka_connect.auth import Identity
 from airflow_cdc.core.endpoint import Address, CallLimits
 from airflow_cdc.core.errors import ConfigError, ConnectorError
 from airflow_cdc.core.secrets import mask_text
-from airflow_cdc.core.tls import TlsSettings
+from airflow_cdc.core.tls import TlsSettings, trusting_nobody
 
 _TODO: Final[dict[int, str]] = {
     401: "Check login and password, or the token, of the Connect connection.",
@@ -206,7 +206,9 @@ def release_of(root: Any) -> tuple[int, ...]:
 
 def _verify(endpoint: ConnectEndpoint) -> ssl.SSLContext | bool:
     if isinstance(endpoint.verify, bool) and not endpoint.certificate:
-        return endpoint.verify
+        urls = [endpoint.url, *filter(None, [endpoint.token_url])]
+        plain = not endpoint.trust_env and all(httpx.URL(url).scheme == "http" for url in urls)
+        return trusting_nobody() if plain else endpoint.verify
     ca_file = "" if isinstance(endpoint.verify, bool) else endpoint.verify
     return TlsSettings(
         ca_file=ca_file,

@@ -12,6 +12,7 @@ import httpx
 from airflow_cdc.answers import ask, explained, parsed
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.text import first_named
+from airflow_cdc.core.tls import trusting_nobody
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.queue import Binding, Queue, queue_of, settings_of
 from airflow_cdc.transports.rabbitmq.wire import TLS_TODOS
@@ -97,7 +98,7 @@ class Management:
     def _client(self) -> Iterator[httpx.Client]:
         point = self._endpoint
         login = (point.user, point.password)
-        verify = point.tls_context(point.where) if point.api.startswith("https:") else True
+        verify = point.tls_context(point.where) if point.api.startswith("https:") else trusting_nobody()
         try:
             with httpx.Client(base_url=f"{point.api}/api/", auth=login, timeout=point.timeout, verify=verify) as client:
                 yield client

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from airflow_cdc.connectors.kafka_connect import http
 from airflow_cdc.connectors.kafka_connect.auth import ClientCredentials, Identity
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp
 from airflow_cdc.core.endpoint import CallLimits
@@ -33,11 +34,11 @@ def server() -> Iterator[Scripted]:
 
 
 def asked(endpoint: ConnectEndpoint) -> Any:
-    http = ConnectHttp(endpoint)
+    made = ConnectHttp(endpoint)
     try:
-        return http.call("GET", [])
+        return made.call("GET", [])
     finally:
-        http.close()
+        made.close()
 
 
 def test_a_password_without_a_login_is_a_token(server: Scripted) -> None:
@@ -178,3 +179,28 @@ def test_a_key_of_another_certificate_is_one_clear_error(
 def test_no_secret_is_shown() -> None:
     endpoint = ConnectEndpoint("http://c", "u", SECRET, key_password=SECRET, token_url="http://idp/token")
     assert SECRET not in repr(endpoint) + repr(endpoint.identity)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "trusts"),
+    [
+        (ConnectEndpoint("http://c"), False),
+        (ConnectEndpoint("http://c", "u", SECRET, token_url="http://idp/token"), False),
+        (ConnectEndpoint("https://c"), True),
+        (ConnectEndpoint("http://c", "u", SECRET, token_url="https://idp/token"), True),
+        (ConnectEndpoint("http://c", trust_env=True), True),
+    ],
+    ids=["plain", "plain, with its token server", "TLS", "token server with TLS", "by a proxy"],
+)
+def test_the_systems_authorities_are_read_wherever_tls_may_be_spoken_and_only_there(
+    endpoint: ConnectEndpoint, trusts: bool
+) -> None:
+    """Reading them takes 20 ms, which each command and each look would pay."""
+    verify = http._verify(endpoint)
+    assert (verify is True) is trusts
+    if isinstance(verify, ssl.SSLContext):  # whoever answers with TLS all the same is not trusted
+        assert (verify.get_ca_certs(), verify.verify_mode, verify.check_hostname) == ([], ssl.CERT_REQUIRED, True)
+
+
+def test_a_server_whose_certificate_nobody_checks_is_still_allowed_by_its_setting() -> None:
+    assert http._verify(ConnectEndpoint("https://c", verify=False)) is False
