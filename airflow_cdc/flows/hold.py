@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from threading import Event
 from time import sleep as pause
+from typing import Final
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.hold import HoldLimits, HoldState
@@ -12,6 +13,7 @@ from airflow_cdc.core.recovery import HoldAnswer
 from airflow_cdc.flows.recovery import change, current
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
 
+_PURGES: Final = "this server purges its log despite the lock"
 TICK_SECONDS = 1.0  # between two looks: the poll of a condition, see Hold.tick
 
 
@@ -20,7 +22,7 @@ def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     """Hold the source's backup lock until the connector streams past W, the policy's limit, or `should_stop`.
 
     Never fails a recovery: a refused, unsupported or lost hold is recorded in the recovery, and later steps
-    check W again instead.
+    check W again instead. If the policy requires the hold, no W is taken without it (see `flows.watermark`).
     """
     policy = run.pipeline.policy.hold
     if policy.mode == "off":
@@ -28,8 +30,11 @@ def hold(run: Run, should_stop: Callable[[], bool]) -> Facts:
     lock = run.clients.source.hold(hold_label(run), HoldLimits(max_seconds=policy.max))
     try:
         state = lock.acquire()
+        useless = policy.mode == "required" and state.held and not state.blocks_purge
+        if useless:
+            state = lock.release(_PURGES)
         _say(run, state.status, state.reason)
-        while lock.tick().held and not should_stop() and not _released(run):
+        while not useless and lock.tick().held and not should_stop() and not _released(run):
             pause(TICK_SECONDS)
     finally:
         state = lock.release()
@@ -46,7 +51,7 @@ def hold_by_hand(run: Run, seconds: float, say: Callable[[str], None], over: Eve
     state = lock.acquire()
     try:
         if state.held and not state.blocks_purge:
-            return lock.release("this server purges its log despite the lock")
+            return lock.release(_PURGES)
         if state.held:
             say(f"the log is held for at most {seconds:g} s; Ctrl-C releases it")
         while (state := lock.tick()).held:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_cdc.core.errors import ConnectorError, OffsetRejectedError, SourceError
+from airflow_cdc.core.hold import HoldStatus
 from airflow_cdc.core.offset import StoredOffset
-from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.core.recovery import HoldAnswer, OpenRecovery
 from airflow_cdc.core.topics import Fence, TopicOffsets, fence_to_json
 from airflow_cdc.decisions.diagnosis.strategy import NEXT_FILE
 from airflow_cdc.flows.capture import defined, settings
@@ -97,15 +98,23 @@ def _fence(run: Run, tables: Sequence[str]) -> Fence:
 
 
 def _hold_answered(run: Run) -> None:
-    """Wait until the parallel hold task answers held, unsupported or refused (policy off: return at once)."""
-    if run.pipeline.policy.hold.mode == "off":
+    """Wait until the parallel hold task answers held, unsupported or refused (policy off: return at once).
+
+    A policy that requires the hold takes no other answer than held; an earlier try's may still be there. Raises DeadlineError.
+    """
+    mode = run.pipeline.policy.hold.mode
+    if mode == "off":
         return
-    poll_until(
-        lambda: current(run).hold,
-        timeout=HOLD_ANSWER_SECONDS,
-        interval=0.5,
-        what="the hold of the log to answer (held, refused or unsupported)",
-    )
+
+    def probe() -> HoldAnswer | None:
+        answer = current(run).hold
+        if answer is not None and mode == "required" and answer.state != HoldStatus.HELD:
+            raise NotYet(f"{answer.state}: {answer.detail}")
+        return answer
+
+    what = "the hold of the log to answer (held, refused or unsupported)"
+    required = "the source's log to be held, which policy.hold.mode requires (auto goes on without)"
+    poll_until(probe, timeout=HOLD_ANSWER_SECONDS, interval=0.5, what=required if mode == "required" else what)
 
 
 def _take(run: Run, recovery: OpenRecovery) -> Watermark:

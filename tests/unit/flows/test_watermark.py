@@ -24,11 +24,12 @@ from airflow_cdc.core.recovery import HoldAnswer, VerifiedTable
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.topics import TopicOffsets, TopicState, fence_from_json
 from airflow_cdc.flows import watermark as step
-from airflow_cdc.flows.recovery import own_way_on, verify_again
+from airflow_cdc.flows.recovery import change, own_way_on, verify_again
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition
 from tests.unit.builders import UUID, WATERMARK
+from tests.unit.clocks import waiting
 from tests.unit.core.test_report import TABLE
 from tests.unit.flows.recovering import LOST, NAME, READ, now, recovering
 
@@ -158,11 +159,34 @@ def test_the_log_is_reserved_only_where_the_connector_will_start_from_the_waterm
 
 
 def test_inv_10_the_watermark_waits_for_the_holds_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step, "HOLD_ANSWER_SECONDS", 0.2)
+    waiting(monkeypatch, step)
     run = taking(hold="auto")
     with pytest.raises(DeadlineError, match="the hold of the log to answer"):
         step.fence_and_watermark(run)
     assert now(run).watermark is None
+
+
+@pytest.mark.parametrize("state", ["REFUSED", "UNSUPPORTED", "RELEASED", None])
+def test_inv_10_a_policy_that_requires_the_hold_takes_no_watermark_without_it(
+    monkeypatch: pytest.MonkeyPatch, state: str | None
+) -> None:
+    waiting(monkeypatch, step)
+    answer = HoldAnswer(state, "needs BACKUP_ADMIN", "2026-11-21T09:00:00+00:00") if state else None
+    run = taking(replace(NONE_YET, hold=answer), hold="required")
+    with pytest.raises(DeadlineError, match=r"policy\.hold\.mode requires") as refused:
+        step.fence_and_watermark(run)
+    assert state is None or f"{state}: needs BACKUP_ADMIN" in str(refused.value)
+    assert now(run).watermark is None
+
+
+def test_inv_10_a_hold_that_is_held_after_a_refusal_of_an_earlier_try_lets_the_watermark_be_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = waiting(monkeypatch, step)
+    run = taking(replace(NONE_YET, hold=HoldAnswer("REFUSED", "", "2026-11-21T09:00:00+00:00")), hold="required")
+    held = HoldAnswer("HELD", "", "2026-11-21T09:00:09+00:00")
+    clock.on_sleep = lambda: change(run, lambda recovery: recovery.held(held))
+    assert step.fence_and_watermark(run)["kept"] is False
 
 
 @pytest.mark.parametrize("state", ["HELD", "REFUSED", "UNSUPPORTED"])
