@@ -5,21 +5,7 @@ import pytest
 from airflow_cdc.core import poll
 from airflow_cdc.core.errors import CdcError, DeadlineError
 from airflow_cdc.core.poll import NotYet, poll_until, poll_while_moving
-
-
-class Clock:
-    """A clock that only sleeping moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.sleeps: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        self.now += seconds
+from tests.unit.clocks import Clock
 
 
 def test_returns_the_first_answer_even_if_it_is_falsy() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
-from unittest.mock import create_autospec
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
@@ -19,6 +17,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.unit.builders import PIPELINE, UUID, WATERMARK
+from tests.unit.stand_ins import stand_in
 
 ORDERS = Table("shop", "orders", (), ())
 NAME = "shop.orders"
@@ -35,29 +34,12 @@ READ = OpenRecovery(
 )
 
 
-@cache
-def _spec(kind: type) -> Any:
-    return create_autospec(kind, instance=True)
-
-
-def _system(kind: type) -> Any:
-    """The kind's mock, as if it was new: making one takes longer than a test, so a process has one of each."""
-    spec = _spec(kind)
-    spec.reset_mock(return_value=True, side_effect=True)
-    return spec
-
-
 def recovering(recovery: OpenRecovery = READ) -> Run:
     """A run of PIPELINE whose connector is STOPPED at LOST; the recovery changes as the steps change it.
 
     One at a time: a second call takes the systems of the first.
     """
-    clients: Any = Parts(
-        *(
-            create_autospec(kind, instance=True)
-            for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-        )
-    )
+    clients: Any = Parts(*(stand_in(kind) for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)))
     clients.sink.staging = clients.sink.letters = clients.sink
     states = [recovery]
 

@@ -101,11 +101,8 @@ def test_within_a_recovery_the_row_is_named_with_the_ways_on_from_there() -> Non
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    for run, error in (
-        (run_of(""), SourceError("the server is gone")),
-        (run_of("day"), DeadlineError("too late")),
-    ):
-        with pytest.raises(type(error), match=error.what), odd_values_named(run, [ROWS.full_name], "verify"):
+    for odd, error in (("", SourceError("the server is gone")), ("day", DeadlineError("too late"))):
+        with pytest.raises(type(error), match=error.what), odd_values_named(run_of(odd), [ROWS.full_name], "verify"):
             raise error
     broken: Any = run_of("day")
     broken.clients.source.has_row.side_effect = SourceError("and it stays gone")

@@ -28,6 +28,8 @@ from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import offset_for, offset_in
 from tests.unit.builders import PIPELINE, UUID, WATERMARK
+from tests.unit.clocks import waiting
+from tests.unit.stand_ins import stand_in
 from tests.unit.tables import column
 
 AT_W = offset_in(offset_for(WATERMARK, 1795244529))
@@ -40,7 +42,7 @@ OPEN = OpenRecovery("r", watermark=WATERMARK, written_at="2026-11-21T10:00:00+00
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made: Any = Parts(*(stand_in(kind) for kind in kinds))
     made.control.recovery.return_value = OPEN
     made.connector.codec = MySqlCodec()
     made.connector.wait_running.side_effect = ConnectorError("task 0 is FAILED: … no longer available on the server")
@@ -116,6 +118,7 @@ def rebuilding(monkeypatch: pytest.MonkeyPatch, clients: Any, *seen: Any, at_w: 
     clients.control.recovery.return_value = replace(
         OPEN, definitions={at_w.full_name: at_w.fingerprint} if at_w else {}
     )
+    waiting(monkeypatch, connector)
     answers = iter(seen)
     last = seen[-1]
     monkeypatch.setattr(connector, "defined", lambda *_: {last.full_name: next(answers, last)})

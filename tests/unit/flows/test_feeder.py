@@ -10,10 +10,11 @@ import pytest
 from airflow_cdc.core.errors import ConnectorError, DeadlineError, UnknownStateError
 from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.topics import TopicState
-from airflow_cdc.flows.feeder import wait_filled
+from airflow_cdc.flows import feeder as filling
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
 from tests.unit.builders import PIPELINE
+from tests.unit.clocks import waiting
 
 TOPIC = "shop.shop.orders"
 RUNNING = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
@@ -62,11 +63,17 @@ class Feeder:
         return "connect-copy"
 
 
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits by a clock of their own."""
+    waiting(monkeypatch, filling)
+
+
 def waited(topics: Topics, feeder: Feeder | None = None, end: int | None = None) -> None:
     nobody = cast("Any", None)
     clients = Parts(nobody, nobody, cast("Any", topics), nobody, nobody, feeder=cast("Any", feeder or Feeder()))
     run = Run(replace(PIPELINE), clients, "run-1", "/tmp")  # noqa: S108 - nothing is written
-    wait_filled(run, {TOPIC: {0: topics.end if end is None else end}}, standstill=0.6)
+    filling.wait_filled(run, {TOPIC: {0: topics.end if end is None else end}}, standstill=0.6)
 
 
 def at(*offsets: int) -> list[dict[str, dict[int, int]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-from unittest.mock import create_autospec
 
 import pytest
 
@@ -30,6 +29,7 @@ from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.unit.builders import GTID_OFFSET, HEALTHY, OTHER, PIPELINE, SOURCE, UUID, file_offset
+from tests.unit.stand_ins import stand_in
 
 WHO = "ann@desk"
 LATER = {**GTID_OFFSET, "pos": 600, "gtids": f"{UUID}:1-90"}
@@ -45,7 +45,7 @@ class World:
         self.leases: list[str] = []
         self.seen: Observation = HEALTHY
         kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-        c: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+        c: Any = Parts(*(stand_in(kind) for kind in kinds))
         c.connector.codec = MySqlCodec()
         c.connector.offset_store.side_effect = lambda name, key: ConnectOffsetStore(c.connector, name, key)
         c.connector.entries.side_effect = lambda _n: (OffsetEntry({"server": "shop"}, self.offset),)

@@ -58,7 +58,9 @@ from tests.unit.builders import (
     SOURCE,
     connector_with,
 )
+from tests.unit.clocks import waiting
 from tests.unit.faults import PURGED
+from tests.unit.stand_ins import stand_in
 from tests.unit.tables import col
 
 CONFIG = {
@@ -80,12 +82,7 @@ DEFINITIONS = {
 @pytest.fixture
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Clients of a healthy pipeline."""
-    made = Parts(
-        *(
-            create_autospec(kind, instance=True)
-            for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-        )
-    )
+    made = Parts(*(stand_in(kind) for kind in (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)))
     c = cast("Any", made)
     c.source.facts.return_value = c.source.facts_for.return_value = SOURCE
     c.transport.newest.return_value = {}
@@ -269,19 +266,28 @@ STUCK = replace(
 )
 
 
-def test_a_connector_that_does_not_move_while_watched_loops(run: Run, clients: Any) -> None:
+def test_a_connector_that_does_not_move_while_watched_loops(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(monkeypatch, observe)
     clients.source.facts_for.return_value = STUCK
     assert diagnose(observe.observe(run, watch=0.2)).code == "CONNECTOR_LOOPING"
 
 
-def test_a_job_without_topics_is_watched_by_its_offset_alone(run: Run, clients: Any) -> None:
+def test_a_job_without_topics_is_watched_by_its_offset_alone(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(monkeypatch, observe)
     clients.source.facts_for.return_value = STUCK
     clients.connector.facts.return_value = replace(clients.connector.facts.return_value, capture=FlinkCapture("shop"))
     clients.transport.end_offsets.return_value = {}
     assert diagnose(observe.observe(run, watch=0.2)).code == "CONNECTOR_LOOPING"
 
 
-def test_a_connector_that_produces_or_moves_while_watched_is_only_slow(run: Run, clients: Any) -> None:
+def test_a_connector_that_produces_or_moves_while_watched_is_only_slow(
+    run: Run, clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting(monkeypatch, observe)
     clients.source.facts_for.return_value = STUCK
     clients.transport.end_offsets.side_effect = [{"shop.shop.orders": {0: n}} for n in range(9)]
     assert diagnose(observe.observe(run, watch=2.0)).code == "HEALTHY"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
-from unittest.mock import create_autospec
 
 import pytest
 
@@ -30,6 +29,7 @@ from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import offset_in
 from tests.unit.builders import GTID_OFFSET, OTHER, PIPELINE, UUID, WATERMARK
 from tests.unit.faults import half_sent
+from tests.unit.stand_ins import stand_in
 
 MYSQL = "io.debezium.connector.mysql.MySqlConnector"
 TABLE = Table("shop", "orders", (), ())
@@ -52,7 +52,7 @@ def at(gtids: str) -> dict[str, Any]:
 def clients(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A stopped connector a little behind W; its schema history says what the source says."""
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made: Any = Parts(*(stand_in(kind) for kind in kinds))
     made.control.recovery.return_value = OPEN
     made.control.change_recovery.side_effect = lambda _run_id, transition, _read: transition(OPEN)
     made.connector.codec = MySqlCodec()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import call, create_autospec
+from unittest.mock import call
 
 import pytest
 
@@ -19,6 +19,8 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.unit.builders import GTID_OFFSET, PIPELINE
+from tests.unit.clocks import waiting
+from tests.unit.stand_ins import stand_in
 
 PARTITION = {"server": "shop"}
 LATER = {**GTID_OFFSET, "pos": 600}
@@ -27,7 +29,7 @@ LATER = {**GTID_OFFSET, "pos": 600}
 @pytest.fixture
 def run() -> Run:
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-    made: Any = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made: Any = Parts(*(stand_in(kind) for kind in kinds))
     made.connector.codec = MySqlCodec()
     made.connector.offset_store.side_effect = lambda name, key: ConnectOffsetStore(made.connector, name, key)
     return Run(PIPELINE, made, "r", "/reports")
@@ -68,7 +70,7 @@ def test_a_partition_that_connect_does_not_list_yet_is_asked_for_again(run: Run)
 
 
 def test_an_offset_that_never_shows_is_taken_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_offset, "SHOWN_SECONDS", 0.2)
+    waiting(monkeypatch, stored_offset)
     connector: Any = run.clients.connector
     connector.committed_offset.return_value = None
     with pytest.raises(OffsetRejectedError, match="found None; the old offset was restored"):

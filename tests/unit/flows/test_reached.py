@@ -26,6 +26,8 @@ from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.marks import moved
 from tests.unit.builders import PIPELINE, TAKEN_AT, UUID, WATERMARK
+from tests.unit.clocks import waiting
+from tests.unit.stand_ins import stand_in
 
 TAKEN = int(datetime.fromisoformat(TAKEN_AT).timestamp())
 
@@ -36,18 +38,19 @@ def offset(last: int, *, age: int = 0) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run() -> Run:
-    """A run whose connector answers as a test says; a standstill of 1 s."""
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run whose connector answers as a test says; a standstill of 1 s, by a clock of its own."""
+    waiting(monkeypatch, reached)
     clients = create_autospec(Parts, instance=True)
-    clients.connector = create_autospec(DebeziumConnector, instance=True)
+    clients.connector = stand_in(DebeziumConnector)
     clients.connector.codec = MySqlCodec()
     clients.connector.raw_config.return_value = {
         "topic.prefix": "shop",
         "connector.class": "io.debezium.connector.mysql.MySqlConnector",
     }
     clients.connector.state.return_value = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
-    clients.transport = create_autospec(KafkaTransport, instance=True)
-    clients.source = create_autospec(MySqlSource, instance=True)
+    clients.transport = stand_in(KafkaTransport)
+    clients.source = stand_in(MySqlSource)
     clients.source.at_rest.side_effect = partial(MySqlSource.at_rest, clients.source)
     clients.source.position.return_value = moved(WATERMARK, gtids=GtidSet.parse(f"{UUID}:1-999"))
     policy = replace(PIPELINE.policy, standstill=1)
@@ -104,7 +107,7 @@ def test_a_connector_that_fails_ends_the_wait_at_once(run: Run) -> None:
 def test_the_log_and_the_recovery_say_when_it_is_expected_to_be_there(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reached, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(reached, "TELL_SECONDS", 0.0)
     answers(run, (offset(70 + at, age=3600 - at * 300) for at in range(11)))
     noted: list[str] = []
     logging.getLogger("airflow_cdc").setLevel(logging.INFO)

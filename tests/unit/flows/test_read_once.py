@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any, cast
-from unittest.mock import Mock, create_autospec
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,6 +30,7 @@ from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from tests.diagnosing import diagnose, make_plan
 from tests.unit.builders import GTID_OFFSET, HEALTHY, PIPELINE, SINK, SOURCE, UUID
+from tests.unit.stand_ins import stand_in
 
 STATUS = {"connector": {"state": "RUNNING"}, "tasks": [{"id": 0, "state": "RUNNING"}]}
 CONFIG = {
@@ -57,7 +58,7 @@ def connector(monkeypatch: pytest.MonkeyPatch) -> Any:
 def run(connector: Any) -> Run:
     """A healthy pipeline around it."""
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-    made = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    made = Parts(*(stand_in(kind) for kind in kinds))
     c = cast("Any", replace(made, connector=connector))
     c.source.facts_for.return_value = SOURCE
     c.source.definitions_and_defaults.return_value = ({}, {})

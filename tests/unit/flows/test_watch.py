@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from unittest.mock import create_autospec
 
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
@@ -43,6 +42,7 @@ from airflow_cdc.triggers.watch import PipelineTrigger
 from tests.unit.builders import GTID_OFFSET, HEALTHY, PIPELINE, seen, with_connector
 from tests.unit.faults import PURGED, RECOVERY, ROWS, epochs
 from tests.unit.operator_support import Task, TaskInstance
+from tests.unit.stand_ins import stand_in
 
 LOST = seen(source=PURGED)
 NO_LAKE = seen(control=Unknown("the catalog is down"), sink=Unknown("the catalog is down"))
@@ -59,7 +59,7 @@ def ledger() -> dict[str, Any]:
 @pytest.fixture
 def run(ledger: dict[str, Any], tmp_path: Path) -> Run:
     kinds = (MySqlSource, DebeziumConnector, KafkaTransport, Lake, Control)
-    clients = Parts(*(create_autospec(kind, instance=True) for kind in kinds))
+    clients = Parts(*(stand_in(kind) for kind in kinds))
     control: Any = clients.control
     control.ledger_get.side_effect = lambda _run: json.loads(json.dumps(ledger))
     control.ledger_set.side_effect = lambda _run, key, value: ledger.__setitem__(key, value)
