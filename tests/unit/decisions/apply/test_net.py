@@ -72,3 +72,54 @@ def test_another_log_without_gtids_is_not_decided() -> None:
     batch = [change(1, after="a", origin="2/binlog", log="2/binlog", transaction=None)]
     assert net_images(batch, {LOG: Highest(3, 10, 0, LOG, 3)}) is None
     assert net_images(batch, {"uuid": Highest(3, 10, 0, LOG, 3)}) is not None
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"origin": "another server"},
+        {"place": (1, 10, 1)},
+        {"log": "2/binlog"},
+        {"log_n": 4},
+        {"transaction": "uuid:9"},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_changes_that_differ_in_any_part_of_where_they_happened_are_two(other: dict[str, Any]) -> None:
+    """A change of the row to the same value again would be left out, and the count of its copies be one too few."""
+    net = net_images([change(1, after="a"), change(1, after="a", **other)], {})
+    assert net is not None
+    assert (net.rows(net.gained), net.changes) == ([("a",), ("a",)], 2)
+
+
+def test_an_update_of_a_key_that_came_as_a_delete_and_a_create_is_two_changes() -> None:
+    """Debezium sends both at the place of the update."""
+    net = net_images([change(1, "d", before="a"), change(1, "c", after="b")], {})
+    assert net is not None
+    assert (net.rows(net.gained), net.rows(net.lost)) == ([("b",)], [("a",)])
+
+
+def test_a_place_is_compared_by_its_file_or_transaction_first() -> None:
+    """Each file's offsets begin anew, and so do a transaction's rows."""
+    later = change(2, after="a", place=(2, 5, 1))
+    assert net_images([later], {"uuid": Highest(1, 90, 0, LOG, 3)}) is not None
+    earlier = change(1, after="a", place=(1, 90, 2))
+    assert net_images([earlier], {"uuid": Highest(2, 5, 0, LOG, 3)}) is None
+
+
+def test_the_first_batch_of_all_comes_from_no_other_log() -> None:
+    """Nothing was applied that could be out of order with it."""
+    batch = [change(1, after="a", origin=LOG, log=LOG, transaction=None)]
+    assert net_images(batch, {}) is not None
+
+
+def test_a_log_is_known_by_what_was_applied_from_it() -> None:
+    batch = [change(4, after="a", origin=LOG, log=LOG, transaction=None)]
+    assert net_images(batch, {LOG: Highest(3, 10, 0, LOG, 3)}) is not None
+
+
+def test_of_several_changes_of_one_origin_the_highest_is_kept_for_the_next_batch() -> None:
+    """A topic of several partitions has them in no order."""
+    net = net_images([change(7, after="a"), change(3, after="b")], {})
+    assert net is not None
+    assert net.high == {"uuid": Highest(7, 70, 0, LOG, 3)}

@@ -100,7 +100,10 @@ def test_a_year_is_compared_as_the_number_that_it_is() -> None:
         (BackfillSpec("shop.orders", "doc"), "doc is json: without `format` or `step`"),
         (BackfillSpec("shop.orders", "doc", format="%Y"), "`format` needs a column of whole numbers, CHAR or VARCHAR"),
         (BackfillSpec("shop.orders", "at", step=5, origin="2026-01-01"), "`step` needs a column of whole numbers"),
+        # each of these means something else within quotes in one of the engines, or has other bytes there
         (BackfillSpec("shop.orders", "day", format="%Y'"), "is not a plain value"),
+        (BackfillSpec("shop.orders", "day", format="%Y\\"), "is not a plain value"),
+        (BackfillSpec("shop.orders", "day", format="%Yé"), "is not a plain value"),
     ],
 )
 def test_a_column_that_does_not_fit(spec: BackfillSpec, said: str) -> None:
