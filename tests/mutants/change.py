@@ -61,7 +61,7 @@ def _one_line(text: bytes) -> str:
     return " ".join(text.decode().split())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2_000)
 def read(file: str) -> bytes:
     """The text of a file of the repository."""
     return (ROOT / file).read_bytes()
@@ -77,7 +77,7 @@ class Scope:
     cached: bool
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=2_000)
 def scopes(file: str) -> tuple[Scope, ...]:
     """The functions of a file, outer ones first."""
     return tuple(_scopes(ast.parse(read(file)), ""))

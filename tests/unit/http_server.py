@@ -56,6 +56,7 @@ def serving() -> Iterator[Scripted]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # head and body in one packet: two wait 40 ms for each other's receipt
 
         def log_message(self, *_: object) -> None:
             """Stay silent."""

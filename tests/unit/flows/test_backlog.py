@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,10 +30,10 @@ def state(name: str, end: int | None = None, **more: Any) -> TopicState:
     return TopicState(name, f"id of {name}", {0: (0, END[name] if end is None else end)}, **more)
 
 
-def waiting_run(stamps: dict[str, Stamp | None] | None = None, control: ControlFacts | None = None) -> Run:
+def waiting_run(stamps: Mapping[str, Stamp | None] | None = None, control: ControlFacts | None = None) -> Run:
     """A pipeline of two tables in epoch 3, all of whose events are applied, unless `stamps` says otherwise."""
     run = recovering()
-    of_table = {"orders": DONE, "customers": DONE} | (stamps or {})
+    of_table: dict[str, Stamp | None] = {"orders": DONE, "customers": DONE, **(stamps or {})}
     clients: Any = run.clients
     clients.control.facts.return_value = control or ControlFacts(3)
     clients.connector.raw_config.return_value = DEBEZIUM
@@ -161,7 +162,7 @@ class Looks:
         return answer
 
 
-NOTHING = {"recovery": None, "tables": [], "events": 0, "dead_letters": 0}
+NOTHING: dict[str, Any] = {"recovery": None, "tables": [], "events": 0, "dead_letters": 0}
 DOWN = SinkError("the catalog does not answer")
 
 

@@ -12,7 +12,9 @@ import pytest
 from airflow_cdc.core.errors import ConfigError, OffsetRejectedError, SourceError
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.recovery import OpenRecovery, ReplicaVisit
+from airflow_cdc.flows import offsets
 from airflow_cdc.flows import replica as flow
+from airflow_cdc.flows.recovery import change
 from airflow_cdc.flows.run import Run
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition, mysql_position
@@ -161,8 +163,12 @@ def test_the_replica_is_asked_first_so_that_what_the_source_executes_meanwhile_i
 ) -> None:
     order: list[str] = []
     source, near = Server(source_set(80), asked=order), Server(source_set(80))
-    theirs = near.executed
-    monkeypatch.setattr(near, "executed", lambda **more: order.append("replica") or theirs(**more))
+
+    def theirs(**_: Any) -> GtidSet:
+        order.append("replica")
+        return near.done
+
+    monkeypatch.setattr(near, "executed", theirs)
     world = World(monkeypatch, AWAY, source, near=near)
     world.reads(source_set(80))
     flow.detour(world.run)
@@ -281,7 +287,7 @@ def test_a_return_that_was_begun_goes_on_unless_the_source_has_purged_what_it_ne
 
 def returning(monkeypatch: pytest.MonkeyPatch, world: World) -> list[str]:
     """The rest of a return, in order: it is started, past the source's position, and closed."""
-    monkeypatch.setattr(flow, "wait_past", lambda run, _position: flow.committed(run))
+    monkeypatch.setattr(flow, "wait_past", lambda run, _position: offsets.committed(run))
     monkeypatch.setattr(flow.connector, "restore_settings", lambda _run: world.order.append("settings"))  # type: ignore[attr-defined]
     control: Any = world.run.clients.control
     control.close_recovery.side_effect = lambda *_: world.order.append("closed")
@@ -352,8 +358,12 @@ def test_what_was_read_is_noted_before_the_offset_is_written(monkeypatch: pytest
     world = visiting(monkeypatch, Server(source_set(80)), source_set(70))
     returning(monkeypatch, world)
     noted: list[str | None] = []
-    write = world._write
-    monkeypatch.setattr(flow, "write", lambda run, *more: noted.append(now(run).replica.read) or write(run, *more))
+
+    def write(run: Run, *more: Any) -> None:
+        noted.append(now(run).replica.read)
+        world._write(run, *more)
+
+    monkeypatch.setattr(flow, "write", write)
     flow.return_to_source(world.run)
     assert noted == [str(source_set(70))]
 
@@ -362,9 +372,7 @@ def test_a_second_try_after_the_write_takes_what_was_noted_and_writes_nothing_ag
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = visiting(monkeypatch, Server(source_set(80)), source_set(70))
-    world.run.clients.control.change_recovery(
-        "r", lambda recovery: replace(recovery, written_at="2026-11-21T09:00:00+00:00"), None
-    )
+    change(world.run, lambda recovery: replace(recovery, written_at="2026-11-21T09:00:00+00:00"))
     order = returning(monkeypatch, world)
     flow.return_to_source(world.run)
     assert order == ["to the source", "resume", "settings", "closed"]
@@ -430,8 +438,6 @@ def test_definitions_that_a_detour_recorded_before_it_was_given_up_are_doubted(
 
 def test_a_connector_that_had_no_offset_before_the_detour_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     world = visiting(monkeypatch, Server(source_set(80)), source_set(70))
-    world.run.clients.control.change_recovery(
-        "r", lambda recovery: replace(recovery, backup=OffsetEntry(KEY, None)), None
-    )
+    change(world.run, lambda recovery: replace(recovery, backup=OffsetEntry(KEY, None)))
     flow.abandon(world.run)
     assert "write" not in world.order

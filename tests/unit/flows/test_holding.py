@@ -47,7 +47,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hold, "pause", lambda _seconds: None)
 
 
-def holding(lock: Lock, recovery: OpenRecovery = READ, mode: str = "auto") -> Run:
+def holding(lock: Lock, recovery: OpenRecovery = READ, mode: Any = "auto") -> Run:
     run = recovering(recovery)
     source: Any = run.clients.source
     source.hold.return_value = lock

@@ -12,7 +12,7 @@ from airflow_cdc.core.errors import ConnectorError, DeadlineError, SourceError
 from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.position import Availability, Available
-from airflow_cdc.flows import connector
+from airflow_cdc.flows import connector, offsets
 from airflow_cdc.flows.recovery import NoRecoveryError
 from airflow_cdc.flows.run import Run
 from tests.unit.builders import GTID_OFFSET
@@ -187,7 +187,7 @@ class Resumed:
             "set_converter": (),
             "wait_reading": "offset",
             "write": None,
-            "wait_past": connector.committed(self.run),
+            "wait_past": offsets.committed(self.run),
         }.items():
             self.note(monkeypatch, name, answer)
         monkeypatch.setattr(connector, "history_rebuilt", self._rebuilt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import signal
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.mutants.executed import BUDGET_S, Executed
 from tests.mutants.operators import changes
 from tests.mutants.readers import reading
 from tests.mutants.rooms import ROOMS, room_of
+from tests.mutants.session import Session, with_tests
 from tests.paths import ROOT
 
 EPOCHS = "airflow_cdc/core/epochs.py"
@@ -123,9 +125,10 @@ def suite() -> Iterator[str]:
     with tempfile.TemporaryDirectory(dir=build) as folder:
         path = Path(folder) / "test_it.py"
         path.write_text(
-            "from airflow_cdc.decisions.compare.leaves import leaf_at\n"
+            "from airflow_cdc.decisions.compare.leaves import HashLeaves, leaf_at, leaf_of\n"
             "def test_below_zero(): assert leaf_at(10, -25) == -2\n"
             "def test_above_zero(): assert leaf_at(10, 25) == 2\n"
+            "def test_a_hash(): assert leaf_of(None, HashLeaves(7), 'a') == 4\n"
         )
         yield path.relative_to(ROOT).as_posix()
 
@@ -151,6 +154,31 @@ def test_a_change_is_noticed_only_by_a_test_that_fails(suite: str, change: Chang
     assert (ran.noticed, ran.nothing) == (noticed, False)
     assert ("test_below_zero" in ran.said) is noticed
     assert (ROOT / LEAVES).read_bytes() == before
+
+
+def test_a_session_notices_the_same_without_importing_again(suite: str, tmp_path: Path) -> None:
+    """A function's changed code, and a table that functions read, take effect in the fork alone."""
+    changes_of_it = [
+        changed("-(-number // width)", "number // width"),
+        changed("number >= 0", "number > 0"),
+        change_of({"file": LEAVES, "function": "", "old": "KeyHash.CRC32: zlib.crc32,", "new": "", "rule": "r"}),
+        None,
+    ]
+    tests = [f"{suite}::{name}" for name in ("test_below_zero", "test_above_zero", "test_a_hash")]
+    out = tmp_path / "ran"
+
+    def work(session: Session) -> None:
+        assert all(session.can_try(one, tests) for one in changes_of_it if one is not None)
+        assert not session.can_try(LEAF_AT, ["tests/unit/a.py::of_a_file_that_was_not_collected"])
+        ran = [session.run(tests, one, 60) for one in changes_of_it]
+        out.write_text(json.dumps([one.said.rpartition("::")[2] for one in ran]))
+
+    def collect() -> int:
+        with_tests([suite], work)
+        return 0
+
+    assert nursery.forked(collect, tmp_path, 120) == 0
+    assert json.loads(out.read_text()) == ["test_below_zero", "", "test_a_hash", ""]
 
 
 def test_a_change_with_which_a_test_never_ends_is_noticed(suite: str) -> None:

@@ -171,7 +171,14 @@ def partition(number: int, **more: Any) -> dict[str, Any]:
     """What Spark counts in a partition."""
     place = {"n": 7, "pos": 70, "row": number}
     last = {"origin": "s", "place": place, "log": {"name": "l", "n": 3}, "transaction": "s:7", "ts_ms": 5}
-    row = {"partition": number, "records": 2, "creates": 1, "truncated_at": None, "unknown": [], "reason": None}
+    row: dict[str, Any] = {
+        "partition": number,
+        "records": 2,
+        "creates": 1,
+        "truncated_at": None,
+        "unknown": [],
+        "reason": None,
+    }
     return row | {"last": last} | more
 
 
