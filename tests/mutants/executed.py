@@ -83,10 +83,12 @@ def bring_up_to_date(only: Iterable[str] = ()) -> None:
 
 def _each(files: Iterable[str], raw: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What was recorded, for each file of tests by itself."""
-    sources = {name: _keep_source(name) for name in raw["lines"]}
+    # the code may have moved on while the tests ran
+    sources = {name: _keep_source(name) for name in raw["lines"] if (ROOT / name).exists()}
     for file in files:
         lines = {}
-        for name, tests_by_line in raw["lines"].items():
+        for name in sources:
+            tests_by_line = raw["lines"][name]
             kept = {
                 line: [test for test in tests if not test or test.partition("::")[0] == file]
                 for line, tests in tests_by_line.items()
