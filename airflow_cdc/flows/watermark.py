@@ -113,8 +113,8 @@ def _hold_answered(run: Run) -> None:
         return answer
 
     what = "the hold of the log to answer (held, refused or unsupported)"
-    required = "the source's log to be held, which policy.hold.mode requires (auto continues without it)"
-    poll_until(probe, timeout=HOLD_ANSWER_SECONDS, interval=0.5, what=required if mode == "required" else what)
+    must_hold = "the source's log to be held, which policy.hold.mode requires (auto continues without it)"
+    poll_until(probe, timeout=HOLD_ANSWER_SECONDS, interval=0.5, what=must_hold if mode == "required" else what)
 
 
 def _take(run: Run, recovery: OpenRecovery) -> Watermark:
