@@ -38,6 +38,7 @@ class Session:
     def __init__(self, items: Sequence[pytest.Item]) -> None:
         self.items = {item.nodeid: item for item in items if _SHARED not in getattr(item, "fixturenames", ())}
         self.functions: dict[Place, list[FunctionType]] = defaultdict(list)
+        gc.unfreeze()  # what is frozen is not told
         for one in gc.get_objects():
             if isinstance(one, FunctionType) and one.__code__.co_filename.startswith(str(ROOT)):
                 self.functions[_place(one.__code__)].append(one)

@@ -109,10 +109,15 @@ def test_a_hold_whose_recovery_is_gone_is_let_go() -> None:
     assert done["state"] == "RELEASED"
 
 
-@pytest.mark.parametrize(("mode", "state"), [("required", "RELEASED"), ("auto", "HELD")])
-def test_a_lock_under_which_the_server_still_purges_is_no_hold_where_one_is_required(mode: str, state: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "prevents", "state"),
+    [("required", False, "RELEASED"), ("required", True, "HELD"), ("auto", False, "HELD")],
+)
+def test_a_lock_under_which_the_server_still_purges_is_no_hold_where_one_is_required(
+    mode: str, prevents: bool, state: str
+) -> None:
     """Otherwise it still keeps definitions as they are."""
-    lock = Lock([replace(HELD, blocks_purge=False)])
+    lock = Lock([replace(HELD, blocks_purge=prevents)])
     run = holding(lock, mode=mode)
     answers: list[str] = []
     control: Any = run.clients.control

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import signal
 import subprocess
@@ -174,6 +175,7 @@ def test_a_session_notices_the_same_without_importing_again(suite: str, tmp_path
         out.write_text(json.dumps([one.said.rpartition("::")[2] for one in ran]))
 
     def collect() -> int:
+        gc.freeze()  # as whoever forks may have done before
         with_tests([suite], work)
         return 0
 
