@@ -13,7 +13,8 @@ import pytest
 from pyiceberg.exceptions import CommitStateUnknownException
 
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.core.errors import SinkError, UnknownStateError
+from airflow_cdc.sinks.iceberg import snapshots
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import KEEP_SNAPSHOTS, IcebergControlStore
 from tests.contract.control_store import ControlStoreSuite, StoreBench
@@ -109,6 +110,23 @@ def test_a_write_whose_answer_is_lost_is_made_once(
     monkeypatch.setattr(lake.catalog, "commit_table", many)
     control.update(add_one, "mine")
     assert other.state()["stamps"] == {"count": 1 + 8 + 1}
+
+
+def test_a_full_disk_is_one_clear_error_and_the_state_stays(
+    control: Control, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What PyArrow raises at the end of the list of manifests, before anything is committed."""
+    control.update(add_one, "one")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(snapshots, "write_manifest_list", full)
+        with pytest.raises(SinkError, match=r"the control document could not be written: .*No space left") as told:
+            control.update(add_one, "two")
+    assert "Make room" in told.value.todo
+    assert control.update(add_one, "three")["stamps"] == {"count": 2}
 
 
 def test_history_and_files_are_trimmed(control: Control, lake: Lake) -> None:
