@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.errors import ConfigError, OffsetRejectedError, SourceError
+from airflow_cdc.core.errors import ConfigError, OffsetRejectedError, SchemaError, SourceError
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.recovery import OpenRecovery, ReplicaVisit
 from airflow_cdc.flows import offsets
@@ -23,6 +23,7 @@ from tests.unit.clocks import Clock, waiting
 from tests.unit.flows.recovering import KEY, LOST, now, recovering
 
 NONE = GtidSet.parse("")
+CHANGED = {"shop.orders": ("column a: only in the source",)}
 AWAY = OpenRecovery("r", epoch=4, tables=("shop.orders",), strategy="replica_detour", backup=OffsetEntry(KEY, LOST))
 
 
@@ -412,6 +413,25 @@ def test_definitions_that_were_recorded_with_a_replicas_own_transactions_are_reb
     assert order == ["stop", "write", "to the source", *between, "settings", "closed"]
     assert rebuilt == ([(7, list(world.run.pipeline.source.tables), "return_connector")] if doubted else [])
     assert now(world.run).history.since is None
+
+
+def test_inv_11_a_table_that_changed_at_the_source_since_is_not_decoded_with_rebuilt_definitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Events from before its change would be decoded with the definition from after it."""
+    world = visiting(monkeypatch, Server(source_set(80)), source_set(70))
+    asked: list[Any] = []
+
+    def differences(definitions: Any, *, server: str) -> Mapping[str, tuple[str, ...]]:
+        asked.append((definitions, server))
+        return CHANGED
+
+    known = SimpleNamespace(differences=differences)
+    monkeypatch.setattr(flow.connector, "history", lambda _run: known)  # type: ignore[attr-defined]
+    monkeypatch.setattr(flow, "defined", lambda _run: {"shop.orders": "now"})
+    with pytest.raises(SchemaError, match=r"shop\.orders changed at the source after the position"):
+        flow._doubt_history(world.run)
+    assert asked == [({"shop.orders": "now"}, "shop")]
 
 
 # ---- giving it up -----------------------------------------------------------------------------------------------------------------
