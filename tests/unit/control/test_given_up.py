@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.control.document import Abandonment, without_tables
+from airflow_cdc.control.document import without_tables
+from airflow_cdc.decisions.abandon import Abandonment
 
 NOTE = Abandonment("2026-11-21T09:00:00+00:00", "ann", "the table was dropped", "r")
 WRITTEN = {"at": NOTE.at, "who": "ann", "reason": "the table was dropped", "run_id": "r"}
