@@ -49,7 +49,6 @@ def _is_row(node: ast.AST) -> bool:
 _TABLES: Final[dict[str, dict[str, str]]] = {
     "airflow_cdc/core/epochs.py": {"SOUND_POSITION": "only tables are read again under"},
     "airflow_cdc/core/problem.py": {"_DANGERS": "a rank says the danger"},
-    "airflow_cdc/control/control.py": {"FIXED": "stays as it was when the recovery was opened"},
     "airflow_cdc/control/document.py": {"KINDS": "keeps runs of its own"},
     "airflow_cdc/decisions/diagnosis/problems.py": {"_REQUIRED": "decides the diagnosis"},
     "airflow_cdc/decisions/diagnosis/connector_rows.py": {
