@@ -574,3 +574,27 @@ def test_no_rule_is_unknown() -> None:
 
 def test_sink_facts_of_the_healthy_case_are_stamped() -> None:
     assert all(facts.stamp for facts in SINK.tables.values())
+
+
+def said_of(obs: Observation) -> str:
+    """The descriptions of all that was found, the leading one first."""
+    found = diagnose(obs)
+    return " ".join((found.description, *(other.description for other in found.others)))
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "FAILED", "STOPPED", "PAUSED"])
+def test_a_connector_whose_tasks_are_in_a_state_that_lasts_is_not_between_states(state: str) -> None:
+    """Nobody waits for it to change by itself: it runs, or somebody has to act."""
+    seen_so = with_connector(state=state, tasks=(TaskState(0, state, "boom"),))
+    assert "between states" not in said_of(seen_so)
+
+
+@pytest.mark.parametrize("state", ["RESTARTING", "UNASSIGNED"])
+def test_a_connector_in_a_passing_state_is_between_states(state: str) -> None:
+    assert "between states" in said_of(with_connector(state=state, tasks=(TaskState(0, state),)))
+
+
+@pytest.mark.parametrize("state", ["STOPPED", "PAUSED"])
+def test_a_connector_that_somebody_stopped_or_paused_is_not_started_by_us(state: str) -> None:
+    found = diagnose(with_connector(state=state, tasks=(TaskState(0, state),)))
+    assert (found.code, found.strategies) == ("CONNECTOR_STOPPED", ())
