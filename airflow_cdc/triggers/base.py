@@ -140,9 +140,7 @@ class ProbeTrigger(BaseTrigger):
         if self._asked is None or self._asked.done():  # wait again for a probe that hangs, do not start a second one
             self._asked = (_silent_pool if self._silent else _pool).submit(self.probe, prepared)
         try:
-            answer = await asyncio.wait_for(asyncio.wrap_future(self._asked), PROBE_TIMEOUT)
-        except TimeoutError:
-            answer = Answer(State.UNKNOWN, f"no answer within {PROBE_TIMEOUT:g} s")
+            answer = await _answer_of(self._asked)
         except CdcError as error:
             answer = Answer(State.UNKNOWN, str(error))
         except Exception as error:
@@ -160,3 +158,18 @@ class ProbeTrigger(BaseTrigger):
     def _event(self, answer: Answer) -> TriggerEvent:
         payload = answer.to_event(**self.facts())
         return TriggerEvent(payload)  # type: ignore[no-untyped-call]
+
+
+async def _answer_of(asked: Future[Answer]) -> Answer:
+    """The probe's answer, UNKNOWN if there is none in time. A probe that no thread has begun is not begun after a cancellation.
+
+    `asyncio.wait_for` would swallow a cancellation that comes as the answer does (https://github.com/python/cpython/issues/86296,
+    before Python 3.12): a trigger that Airflow has given up would go on.
+    """
+    future = asyncio.wrap_future(asked)
+    try:
+        done, _ = await asyncio.wait({future}, timeout=PROBE_TIMEOUT)
+    except asyncio.CancelledError:
+        future.cancel()
+        raise
+    return future.result() if done else Answer(State.UNKNOWN, f"no answer within {PROBE_TIMEOUT:g} s")

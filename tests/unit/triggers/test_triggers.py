@@ -204,6 +204,26 @@ def test_servers_that_are_down_never_use_up_the_threads_of_those_that_answer(mon
     assert max(after - before for before, after in pairwise((first, *rest))) < 1.0
 
 
+def test_a_trigger_that_is_cancelled_as_its_answer_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow cancels a trigger once. The answer is there, and the loop has not seen it yet."""
+    pool = ThreadPoolExecutor(1)
+    monkeypatch.setattr(base, "_pool", pool)
+    trigger = Scripted(name="db", poke_interval=60.0, timeout=60.0)
+    trigger.script = [Answer(State.WAITING, "soon")]
+
+    async def cancelled() -> bool:
+        running = asyncio.ensure_future(anext(trigger.run()))
+        while trigger._asked is None:  # noqa: ASYNC110 - the trigger sets no asyncio event
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        pool.submit(int).result()  # the one thread has told the loop of its first answer before it takes this
+        running.cancel()
+        done, _ = await asyncio.wait({running}, timeout=5)
+        return bool(done) and running.cancelled()
+
+    assert asyncio.run(cancelled())
+
+
 def test_a_question_that_hangs_is_not_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "PROBE_TIMEOUT", 0.02)
     ended, asked = threading.Event(), Counter[str]()
