@@ -17,6 +17,7 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from airflow_cdc.core.errors import SinkError, SourceError, StaleHeadError
 from airflow_cdc.core.pipeline import MaintenancePolicy
+from airflow_cdc.core.stamp import BASE
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.sinks.iceberg import file_change, row_delta, row_positions
 from airflow_cdc.sinks.iceberg.catalog import Change, commit
@@ -117,7 +118,8 @@ class Side:
         stamp, summary = stamp_and_summary(metadata, None)
         assert stamp is not None
         assert lake.row_count(*self.place, head_of(metadata) or 0) == len(rows)
-        own = {name: value for name, value in summary.items() if name.startswith("cdc.")}
+        # a commit in one piece has no base: nothing of ours lies before it
+        own = {name: value for name, value in summary.items() if name.startswith("cdc.") and name != BASE}
         return rows, stamp.offsets, own, lake.definition_text(*self.place)
 
     def rows_by_spark(self) -> list[str]:

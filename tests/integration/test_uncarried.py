@@ -15,6 +15,7 @@ from airflow_cdc.connectors.debezium.uncarried import looks
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.recovery import Decision
+from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.strategy import Plan
 from airflow_cdc.flows import decide as decide_flow
 from airflow_cdc.flows import doctor, recoverable
@@ -198,7 +199,7 @@ def test_inv_31_a_column_in_a_character_set_that_debezium_misreads_is_refused(ri
 def test_inv_31_the_plan_says_so_first(rig: Rig, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was seen and diagnosed stands still here: any problem whose plan would read rows."""
     plan = Plan("full_snapshot", (), "nothing", destructive=False, needs_approval=False, reason="")
-    diagnosis = SimpleNamespace(to_json=dict, code="GTID_PURGED")
+    diagnosis = Diagnosis("GTID_PURGED", "", {}, ("full_snapshot",), "")
     for name, answer in (("diagnose", diagnosis), ("store_observation", None), ("make_plan", plan), ("fewer_rows", {})):
         monkeypatch.setattr(decide_flow, name, lambda *_, answer=answer, **__: answer)
     monkeypatch.setattr(decide_flow, "observe", lambda _: SimpleNamespace(taken_at=""))
