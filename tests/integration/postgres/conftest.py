@@ -16,6 +16,7 @@ import stack
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session
 from stack.postgres import PostgresServer, PostgresSettings
+from stack.process import wait_until
 from tests.integration.postgres.recovered import Followed
 from tests.integration.postgres.support import endpoint
 
@@ -45,8 +46,13 @@ def database(server: PostgresServer) -> Iterator[str]:
     server.execute(f"CREATE DATABASE {name}")
     server.execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO cdc, debezium", dbname=name)
     yield name
-    slots = f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{name}'"
-    server.execute(slots, f"DROP DATABASE {name} WITH (FORCE)")
+    ours = f"FROM pg_replication_slots WHERE database = '{name}'"
+    server.execute(f"SELECT pg_terminate_backend(active_pid) {ours} AND active")
+    # the server's end of a connection goes a moment after ours
+    wait_until(
+        lambda: not server.execute(f"SELECT 1 {ours} AND active") or None, timeout=60, what="the slots' readers to go"
+    )
+    server.execute(f"SELECT pg_drop_replication_slot(slot_name) {ours}", f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
