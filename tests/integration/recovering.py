@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -44,6 +44,8 @@ from tests.on_demand import on_demand
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from stack.mysql import MySqlServer
 
 SECONDS = 120.0
 
@@ -141,14 +143,10 @@ class FollowedDatabase:
     def recover(self, run_id: str) -> dict[str, Any]:
         """The steps of cdc_recovery, one after the other. Returns what was decided, and the facts of `verify`."""
         run = replace(self.base, run_id=run_id)
-        decision = decide(run)
-        open_recovery(run, Decision.from_json(decision))
-        connector_steps.stop(run)
-        watermark.fence_and_watermark(run)
+        decision = up_to_watermark(run)
         with on_demand(self.spark) as spark:
             recover(run, spark)
-        reset_offset.reset_offset(run)
-        connector_steps.resume(run)
+        resume(run)
         with on_demand(self.spark) as spark:
             compared = verify(run, spark)
         self.publishing(run)
@@ -171,6 +169,21 @@ class FollowedDatabase:
         return sorted(theirs - ours, key=repr), sorted(ours - theirs, key=repr)
 
 
+def up_to_watermark(run: Run) -> dict[str, Any]:
+    """The steps of cdc_recovery before rows are read; what was decided."""
+    decision = decide(run)
+    open_recovery(run, Decision.from_json(decision))
+    connector_steps.stop(run)
+    watermark.fence_and_watermark(run)
+    return decision
+
+
+def resume(run: Run) -> None:
+    """The steps after rows were read: the new offset is written, and the connector continues from it."""
+    reset_offset.reset_offset(run)
+    connector_steps.resume(run)
+
+
 @contextmanager
 def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[threading.Event]:
     """Run `work` beside the block; it has to end once its event is set. What it raises is raised at the end."""
@@ -191,3 +204,22 @@ def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[threading.Eve
         thread.join(30)
     if failures:
         raise failures[0]
+
+
+def writing(
+    server: MySqlServer, database: str, *statements: str, pause: float = 0.02
+) -> AbstractContextManager[threading.Event]:
+    """Run the statements again and again meanwhile, {n} counting up, in one transaction each time."""
+
+    def write(stop: threading.Event) -> None:
+        connection = server.connect(database=database, autocommit=False)
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION time_zone = '+00:00'")
+            n = 0
+            while not stop.wait(pause):
+                n += 1
+                for statement in statements:
+                    cursor.execute(statement.format(n=n))
+                connection.commit()
+
+    return meanwhile(write)

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.core.errors import ConnectorError, TransportError, VerificationError
-from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.topics import Outgoing
-from airflow_cdc.flows import connector as steps
-from airflow_cdc.flows import reset_offset, watermark
+from airflow_cdc.flows import reset_offset
 from airflow_cdc.flows.close import close
-from airflow_cdc.flows.decide import decide
-from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Run
@@ -31,6 +27,7 @@ from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import producer
+from tests.integration.recovering import resume, up_to_watermark
 from tests.integration.rig import Rig
 from tests.on_demand import on_demand
 from tests.systems.debezium_topics import PARTITIONS, WRAPPED, IntoTopics
@@ -77,15 +74,12 @@ def followed(
 def begun(followed: IntoTopics) -> Run:
     """A run as far as its watermark."""
     run = replace(followed.base, run_id="recovery")
-    open_recovery(run, Decision.from_json(decide(run)))
-    steps.stop(run)
-    watermark.fence_and_watermark(run)
+    up_to_watermark(run)
     return run
 
 
 def ended(followed: IntoTopics, run: Run) -> str:
-    reset_offset.reset_offset(run)
-    steps.resume(run)
+    resume(run)
     with on_demand(followed.spark) as spark:
         compared = verify(run, spark)
     publish(run)

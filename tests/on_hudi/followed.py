@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,6 @@ from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.spark_apps.adapters.hudi import HudiWriter
 from airflow_cdc.spark_apps.publish import publish_by_spark
 from airflow_cdc.spark_apps.types import sink_type
-from tests.integration.mariadb import recovered
 from tests.integration.mariadb.recovered import connector_config
 from tests.integration.recovering import FollowedDatabase, SinkParts
 from tests.on_demand import on_demand
@@ -96,8 +94,3 @@ class IntoHudi(FollowedDatabase):
         folder = sink.folder((self.database, sink_name(table)))
         frame = self.spark.newSession().read.format("hudi").load(str(folder))
         return [row.asDict(recursive=True) for row in frame.collect()]
-
-
-def writing(followed: IntoHudi, *statements: str) -> AbstractContextManager[Any]:
-    """Run the statements again and again meanwhile, {n} counting up."""
-    return recovered.writing(followed, *statements)  # type: ignore[arg-type]

@@ -13,7 +13,8 @@ import stack
 from stack.canal import start_zookeeper
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import end
-from tests.integration.canal.recovered import Followed, writing
+from tests.integration.canal.recovered import Followed
+from tests.integration.recovering import writing
 from tests.systems.case import Case, Row
 from tests.systems.debezium_mariadb import KINDS as MARIADB_KINDS
 from tests.systems.debezium_mariadb import TEXT, exact
@@ -91,7 +92,8 @@ class CanalMySql(TwoTables):
     def writing(self) -> AbstractContextManager[Any]:
         """See System."""
         return writing(
-            self.followed,
+            self.followed.server,
+            self.followed.database,
             # far from every other key, however long the writer goes on
             f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 600 + {n} % 50",

@@ -16,7 +16,8 @@ import stack
 from airflow_cdc.sinks.hudi.endpoint import COPY_ON_WRITE
 from stack import versions
 from stack.mysql import MySqlSettings
-from tests.on_hudi.followed import IntoHudi, writing
+from tests.integration.recovering import writing
+from tests.on_hudi.followed import IntoHudi
 from tests.systems import debezium_mariadb as mariadb
 from tests.systems.canal_mysql import document
 from tests.systems.case import Case, Differences, Recovered, Row, differences
@@ -52,10 +53,13 @@ def numbers(first: int, last: int) -> str:
     return f"WITH RECURSIVE s(seq) AS (SELECT {first} UNION ALL SELECT seq + 1 FROM s WHERE seq < {last})"
 
 
-def rows(first: int, last: int) -> str:
-    """SQL that adds rows of these numbers."""
-    values = VALUES.format(n="CAST(seq AS SIGNED)")
-    return f"INSERT INTO kinds ({NAMES}) {numbers(first, last)} SELECT seq, {values} FROM s"
+def rows_of_kinds(names: str, values: str, first: int, last: int) -> str:
+    """SQL that adds rows of these numbers to `kinds`: its columns, and their values in row {n}."""
+    selected = values.format(n="CAST(seq AS SIGNED)")
+    return f"INSERT INTO kinds ({names}) {numbers(first, last)} SELECT seq, {selected} FROM s"
+
+
+rows = partial(rows_of_kinds, NAMES, VALUES)
 
 
 @dataclass(slots=True)
@@ -96,7 +100,8 @@ class DebeziumHudi:
     def writing(self) -> AbstractContextManager[Any]:
         """See System."""
         return writing(
-            self.followed,
+            self.followed.server,
+            self.followed.database,
             # far from every other key, however long the writer goes on
             f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",

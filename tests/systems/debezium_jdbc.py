@@ -9,16 +9,12 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from airflow_cdc.core.recovery import Decision
-from airflow_cdc.flows import connector as steps
-from airflow_cdc.flows import reset_offset, watermark
 from airflow_cdc.flows.close import close
-from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.feeder import wait_filled
-from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Run
@@ -26,11 +22,10 @@ from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.verify import verify
 from stack import versions
-from stack.process import wait_until
-from tests.integration.jdbc.fed import SECONDS, Fed, run_of, started
-from tests.integration.recovering import meanwhile
+from tests.integration.jdbc.fed import Fed, run_of, started
+from tests.integration.recovering import resume, up_to_watermark, writing
 from tests.systems.case import Case, Differences, Recovered, Row, differences
-from tests.systems.debezium_hudi import GONE, PURGED, numbers
+from tests.systems.debezium_hudi import GONE, PURGED, numbers, rows_of_kinds
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,10 +94,7 @@ NAMES, VALUES = ", ".join(["id", *KINDS]), ", ".join(kind.value for kind in KIND
 TABLES: Final = ("kinds", "words")
 
 
-def rows(first: int, last: int) -> str:
-    """SQL that adds rows of these numbers."""
-    values = VALUES.format(n="CAST(seq AS SIGNED)")
-    return f"INSERT INTO kinds ({NAMES}) {numbers(first, last)} SELECT seq, {values} FROM s"
+rows = partial(rows_of_kinds, NAMES, VALUES)
 
 
 @dataclass(slots=True)
@@ -148,9 +140,7 @@ class DebeziumJdbc:
             "UPDATE words SET lang = 'moved' WHERE n = 60",
         )
         fed.purge()
-        fed.servers.worker.call("PUT", f"/connectors/{fed.name}/resume")
-        wait_until(lambda: fed.source_failed() or None, timeout=SECONDS, what="the connector to fail")
-        trace = fed.servers.worker.call("GET", f"/connectors/{fed.name}/status")["tasks"][0]["trace"]
+        trace = fed.failure()
         said = [line for line in trace.splitlines() if GONE in line]
         if not said:
             raise AssertionError(f"another failure than the purged log's: {trace}")
@@ -158,39 +148,25 @@ class DebeziumJdbc:
 
     def writing(self) -> AbstractContextManager[Any]:
         """See System."""
-        statements = (
+        return writing(
+            self.fed.servers.mysql,
+            self.fed.name,
             # far from every other key, however long the writer goes on
             f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET v = 'w{n}', money = money + 1 WHERE id = 500 + {n} % 50",
             "DELETE FROM kinds WHERE id = 100000 + {n} - 20",
             "INSERT INTO words VALUES ('live', {n}, 'a')",
             "DELETE FROM words WHERE n = {n} - 30 AND lang = 'live'",
+            pause=0.05,
         )
-
-        def write(stop: Any) -> None:
-            connection = self.fed.servers.mysql.connect(database=self.fed.name, autocommit=False)
-            with connection, connection.cursor() as cursor:
-                cursor.execute("SET SESSION time_zone = '+00:00'")
-                n = 0
-                while not stop.wait(0.05):
-                    n += 1
-                    for statement in statements:
-                        cursor.execute(statement.format(n=n))
-                    connection.commit()
-
-        return meanwhile(write)
 
     def recover(self) -> Recovered:
         """See System."""
         register_functions(self.spark)
         run = self.run
-        decision = decide(run)
-        open_recovery(run, Decision.from_json(decision))
-        steps.stop(run)
-        watermark.fence_and_watermark(run)
+        decision = up_to_watermark(run)
         recover(run, self.spark)
-        reset_offset.reset_offset(run)
-        steps.resume(run)
+        resume(run)
         compared = verify(run, self.spark)
         publish(run)
         close(run)

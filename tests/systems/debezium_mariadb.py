@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import stack
 from stack import versions
 from stack.mysql import MySqlSettings
-from tests.integration.mariadb.recovered import Followed, writing
+from tests.integration.mariadb.recovered import Followed
+from tests.integration.recovering import writing
 from tests.systems.case import Case, Row
 from tests.systems.two_tables import Kind, TwoTables, plain, same, stamp
 
@@ -134,7 +135,8 @@ class DebeziumMariaDb(TwoTables):
     def writing(self) -> AbstractContextManager[Any]:
         """See System."""
         return writing(
-            self.followed,
+            self.followed.server,
+            self.followed.database,
             # far from every other key, however long the writer goes on
             f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",

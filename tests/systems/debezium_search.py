@@ -19,8 +19,8 @@ from airflow_cdc.core.pipeline import sink_name
 from stack import versions
 from stack.mysql import MySqlSettings
 from stack.opensearch import start_opensearch
-from tests.integration.mariadb.recovered import writing
 from tests.integration.opensearch.searched import Searched
+from tests.integration.recovering import writing
 from tests.systems import debezium_mariadb as mariadb
 from tests.systems.case import Case, Differences, Recovered, Row, differences
 from tests.systems.debezium_mariadb import GONE, NAMES, TEXT, VALUES, as_text, exact, lasting, rows
@@ -107,7 +107,8 @@ class DebeziumSearch:
     def writing(self) -> AbstractContextManager[Any]:
         """See System."""
         return writing(
-            self.followed,
+            self.followed.server,
+            self.followed.database,
             # far from every other key, however long the writer goes on
             f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",

@@ -13,8 +13,8 @@ from airflow_cdc.core.poll import poll_until
 from stack import versions
 from stack.flink import start_flink
 from stack.mysql import MySqlSettings
-from tests.integration.flink.recovered import Copied, Followed, writing
-from tests.integration.recovering import SECONDS
+from tests.integration.flink.recovered import Copied, Followed
+from tests.integration.recovering import SECONDS, writing
 from tests.systems.canal_mysql import document
 from tests.systems.case import Case, Differences, Recovered, Row, differences
 from tests.systems.debezium_mariadb import HEX, NUMBER, STAMP, TEXT, as_text, digits, exact
@@ -105,7 +105,8 @@ class FlinkMySql:
     def writing(self) -> AbstractContextManager[Any]:
         """See System."""
         return writing(
-            self.followed,
+            self.followed.server,
+            self.followed.database,
             # far from every other key, however long the writer goes on
             f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
             "UPDATE kinds SET word = 'w{n}', total = total + 1 WHERE id = 500 + {n} % 50",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-import threading
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +22,7 @@ from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.kind import KafkaSettings
 from stack.canal import CanalServer, CanalSettings, make_canal
-from tests.integration.recovering import FollowedDatabase, meanwhile
+from tests.integration.recovering import FollowedDatabase
 
 if TYPE_CHECKING:
     pass
@@ -121,20 +119,3 @@ class Followed(FollowedDatabase):
     def plain(self, row: Sequence[Any]) -> tuple[Any, ...]:
         """See FollowedDatabase: moments without their zone, which is UTC in both."""
         return tuple(value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value for value in row)
-
-
-def writing(followed: Followed, *statements: str) -> AbstractContextManager[threading.Event]:
-    """Run the statements again and again meanwhile, {n} counting up; what they raise is raised at the end."""
-
-    def write(stop: threading.Event) -> None:
-        connection = followed.server.connect(database=followed.database, autocommit=False)
-        with connection, connection.cursor() as cursor:
-            cursor.execute("SET SESSION time_zone = '+00:00'")
-            n = 0
-            while not stop.wait(0.02):
-                n += 1
-                for statement in statements:
-                    cursor.execute(statement.format(n=n))
-                connection.commit()
-
-    return meanwhile(write)

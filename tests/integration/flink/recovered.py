@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +41,7 @@ from stack.flink import FlinkCluster
 from stack.mysql import MySqlServer, User
 from stack.process import wait_until
 from tests.integration.flink.support import QUICK
-from tests.integration.recovering import SECONDS, meanwhile
+from tests.integration.recovering import SECONDS
 from tests.on_demand import on_demand
 
 if TYPE_CHECKING:
@@ -295,20 +293,3 @@ class Followed:
         frame = self.spark.sql(f"SELECT * FROM `{self.lake.name}`.`{self.database}`.`{table}`{at}")
         rows: Sequence[Mapping[str, Any]] = frame.toArrow().to_pylist()
         return rows
-
-
-def writing(followed: Followed, *statements: str) -> AbstractContextManager[threading.Event]:
-    """Run the statements again and again meanwhile, {n} counting up; what they raise is raised at the end."""
-
-    def write(stop: threading.Event) -> None:
-        connection = followed.server.connect(database=followed.database, autocommit=False)
-        with connection, connection.cursor() as cursor:
-            cursor.execute("SET SESSION time_zone = '+00:00'")
-            n = 0
-            while not stop.wait(0.02):
-                n += 1
-                for statement in statements:
-                    cursor.execute(statement.format(n=n))
-                connection.commit()
-
-    return meanwhile(write)

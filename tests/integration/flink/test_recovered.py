@@ -24,8 +24,9 @@ from airflow_cdc.spark_apps.verify import verify
 from stack.flink import FlinkCluster
 from stack.mysql import MySqlServer
 from stack.process import wait_until
-from tests.integration.flink.recovered import Copied, Followed, writing
+from tests.integration.flink.recovered import Copied, Followed
 from tests.integration.flink.support import WAIT_S
+from tests.integration.recovering import writing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +107,8 @@ def until_staged(followed: Followed) -> Run:
 def test_a_lost_position_is_recovered_while_the_table_is_written(followed: Followed) -> None:
     lose(followed)
     with writing(
-        followed,
+        followed.server,
+        followed.database,
         "INSERT INTO t VALUES (1000 + {n}, 'live')",
         "UPDATE t SET v = 'u{n}' WHERE id = 50 + {n} % 50",
         "DELETE FROM t WHERE id = 1000 + {n} - 20",

@@ -170,10 +170,16 @@ class Fed:
         connect = KafkaConnect(ConnectEndpoint(self.servers.worker.url))
         connect.stop(self.name)
 
-    def source_failed(self) -> bool:
-        """Whether the source connector's task has failed."""
-        status = self.servers.worker.call("GET", f"/connectors/{self.name}/status")
-        return any(task["state"] == "FAILED" for task in status["tasks"])
+    def failure(self) -> str:
+        """Resume the source connector; what its task says once it has failed."""
+        worker = self.servers.worker
+        worker.call("PUT", f"/connectors/{self.name}/resume")
+
+        def trace() -> str | None:
+            tasks = worker.call("GET", f"/connectors/{self.name}/status")["tasks"]
+            return next((task["trace"] for task in tasks if task["state"] == "FAILED"), None)
+
+        return str(wait_until(trace, timeout=SECONDS, what="the connector to fail"))
 
     def purge(self) -> None:
         """Remove all but the newest file of the source's log."""

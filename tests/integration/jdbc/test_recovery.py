@@ -13,13 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.core.errors import TransportError, VerificationError
-from airflow_cdc.core.recovery import Decision
-from airflow_cdc.flows import connector as steps
-from airflow_cdc.flows import reset_offset, watermark
+from airflow_cdc.flows import reset_offset
 from airflow_cdc.flows.close import close, report
-from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.feeder import wait_filled
-from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Run
@@ -29,7 +25,7 @@ from airflow_cdc.spark_apps.snapshot.corrections import Correcting
 from airflow_cdc.spark_apps.verify import verify
 from stack.process import wait_until
 from tests.integration.jdbc.fed import SECONDS, Fed, run_of
-from tests.integration.recovering import meanwhile
+from tests.integration.recovering import meanwhile, resume, up_to_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,25 +94,19 @@ def lose(fed: Fed) -> Fed:
         "INSERT INTO words VALUES ('en', 1, '😀')",
     )
     fed.purge()
-    fed.servers.worker.call("PUT", f"/connectors/{fed.name}/resume")
-    wait_until(lambda: fed.source_failed() or None, timeout=SECONDS, what="the connector to fail")
+    fed.failure()
     return fed
 
 
 def begun(run: Run, spark: SparkSession) -> Mapping[str, Any]:
     """The steps of cdc_recovery as far as its watermark; what was decided."""
     register_functions(spark)
-    decision = decide(run)
-    open_recovery(run, Decision.from_json(decision))
-    steps.stop(run)
-    watermark.fence_and_watermark(run)
-    return decision
+    return up_to_watermark(run)
 
 
 def ended(run: Run, spark: SparkSession) -> str:
     """The steps after the corrections; the verdict."""
-    reset_offset.reset_offset(run)
-    steps.resume(run)
+    resume(run)
     compared = verify(run, spark)
     publish(run)
     close(run)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ from airflow_cdc.sources.mariadb.kind import MariaDbSettings
 from stack.connect import MARIADB_CLASS
 from stack.process import wait_until
 from tests.integration.mariadb.support import endpoint, purge
-from tests.integration.recovering import SECONDS, FollowedDatabase, meanwhile
+from tests.integration.recovering import SECONDS, FollowedDatabase
 
 if TYPE_CHECKING:
     from stack.mysql import MySqlServer
@@ -100,19 +98,3 @@ def connector_config(server: MySqlServer, name: str, kafka: str, settings: Mappi
         **settings,
     }
     return {name: value for name, value in config.items() if value}
-
-
-def writing(followed: Followed, *statements: str, pause: float = 0.02) -> AbstractContextManager[threading.Event]:
-    """Run the statements again and again meanwhile, {n} counting up; what they raise is raised at the end."""
-
-    def write(stop: threading.Event) -> None:
-        connection = followed.server.connect(database=followed.database, autocommit=False)
-        with connection, connection.cursor() as cursor:
-            n = 0
-            while not stop.wait(pause):
-                n += 1
-                for statement in statements:
-                    cursor.execute(statement.format(n=n))
-                connection.commit()
-
-    return meanwhile(write)

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.integration.mariadb.recovered import ORDERS, ROW, writing
+from tests.integration.mariadb.recovered import ORDERS, ROW
 from tests.integration.nights import Nights
+from tests.integration.recovering import writing
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,4 +32,4 @@ class TestNights(Nights):
         return f"INSERT INTO events SELECT seq % 50, CONCAT('e', seq % 7) FROM seq_{first}_to_{last}"
 
     def writing(self, followed: Any, *statements: str) -> AbstractContextManager[Any]:
-        return writing(followed, *statements, pause=0.2)
+        return writing(followed.server, followed.database, *statements, pause=0.2)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.mariadb.recovered import EVENTS, ORDERS, ROW, Followed, writing
+from tests.integration.mariadb.recovered import EVENTS, ORDERS, ROW, Followed
+from tests.integration.recovering import writing
 
 pytestmark = [
     pytest.mark.slow,  # its server comes from Debian's packages, which not every machine can fetch
@@ -45,7 +46,8 @@ def test_a_pipeline_whose_log_was_purged_is_recovered_while_its_source_is_writte
 
     row = ROW.format("({n} + 5000)")
     with writing(
-        followed,
+        followed.server,
+        followed.database,
         f"INSERT INTO orders SELECT {row}",
         "UPDATE orders SET v = 'w{n}' WHERE id = 200 + {n} % 50",
         "DELETE FROM orders WHERE id = 5000 + {n} - 20",
