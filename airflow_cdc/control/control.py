@@ -150,10 +150,10 @@ class Control:
                 return None
             before = self._read(stored)
             wanted = None if token in before[WRITES] else change(public(self._read(stored)))
-            plain = None if wanted is None else copy(wanted)
-            if plain is None or plain == public(before):
+            changed = None if wanted is None else copy(wanted)
+            if changed is None or changed == public(before):
                 return before
-            after = written(plain, before, token)
+            after = written(changed, before, token)
             try:
                 self._store.swap(self.pipeline, stored.version if stored else None, dump(after))
             except (StaleHeadError, UnknownStateError) as error:  # the next attempt reads whether it landed

@@ -133,7 +133,7 @@ def _reader(hint: Any, name: str) -> _Reader:
     return _plain(hint, name)
 
 
-def _checked(kind: type | tuple[()], name: str, reader: _Reader) -> _Reader:
+def _checked(kind: type, name: str, reader: _Reader) -> _Reader:
     def checked(value: Any) -> Any:
         if isinstance(value, kind):
             return reader(value)

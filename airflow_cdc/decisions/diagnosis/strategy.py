@@ -117,8 +117,8 @@ def _taking_over(plan: Plan, obs: Observation) -> Plan:
     if not theirs or open_strategy(obs):
         return plan
     named = ", ".join(f"{name} ({shown(other)})" for name, other in theirs.items())
-    told = f"It replaces all rows of tables that another program wrote: {named}. Stop that program first."
-    return replace(plan, destructive=True, needs_approval=True, reason=f"{plan.reason} {told}")
+    warning = f"It replaces all rows of tables that another program wrote: {named}. Stop that program first."
+    return replace(plan, destructive=True, needs_approval=True, reason=f"{plan.reason} {warning}")
 
 
 def _plan(strategy: Strategy, diagnosis: Diagnosis, policy: Policy, over_limit: str, passed: str) -> Plan:
