@@ -1,7 +1,8 @@
 """The kinds of random changes: a table from a node of the syntax to the texts that may stand in its place.
 
-Left out are texts for people (a string with a space in it, an f-string), names in annotations, docstrings, imports and
-`__all__`: a test of those would only repeat the code.
+Left out are texts for people (a string with a space in it, an f-string), docstrings, imports and `__all__`: a test of those
+would only repeat the code. So is what a type checker alone reads (annotations, casts, aliases, protocols, `__slots__` and the
+guards of a dataclass): no run of the program differs.
 """
 
 from __future__ import annotations
@@ -55,6 +56,11 @@ _BRACKETS: Final[dict[type[ast.expr], tuple[str, str]]] = {
     ast.Set: ("{", "}"),
 }
 _LEAST_ELEMENTS: Final = 2
+# fields of the syntax that hold types
+_FOR_CHECKERS: Final = frozenset({"annotation", "returns", "type_params"})
+_OF_TYPES: Final = frozenset({"TypeVar", "ParamSpec"})
+# what a dataclass refuses when it is used in another way: so does mypy
+_GUARDS: Final = frozenset({"frozen", "slots", "kw_only"})
 _SAID: Final = ("log", "logger", "_log", "warnings", "print")
 
 
@@ -88,26 +94,61 @@ def _edits(tree: ast.Module) -> Iterator[Edit]:
 
 
 def _seen(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes that say what the code does."""
+    """The nodes that say what the program does when it runs."""
+    hidden = list(_hidden(node))
     for name, value in ast.iter_fields(node):
-        if name in {"annotation", "returns", "type_params"} or _no_code(node, name):
+        if name in _FOR_CHECKERS:
             continue
         for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not _told(child):
+            if isinstance(child, ast.AST) and child not in hidden and not _told(child):
                 yield child
                 yield from _seen(child)
 
 
-def _no_code(node: ast.AST, name: str) -> bool:
-    """Whether a field holds what only the reader of the code sees."""
-    if isinstance(node, ast.If) and name == "body":
-        return "TYPE_CHECKING" in ast.unparse(node.test)
-    if isinstance(node, ast.Assign) and name == "value":
-        return "__all__" in map(ast.unparse, node.targets) or "TypeVar" in ast.unparse(node.value)
-    # the arguments of an exception and of a log are texts for people
-    if isinstance(node, ast.Call) and name in {"args", "keywords"}:
-        return _says(node)
-    return isinstance(node, ast.AnnAssign) and name == "value" and "TypeAlias" in ast.unparse(node.annotation)
+def _hidden(node: ast.AST) -> Iterable[ast.AST]:
+    """The children of a node that only the reader of the code sees, or a type checker."""
+    hidden: list[ast.AST] = []
+    match node:
+        case ast.If() if _for_checkers(node):
+            hidden = [node.test, *node.body]
+        case ast.Assign() if _names_types(node):
+            hidden = [node.value]
+        case ast.AnnAssign(value=ast.expr() as value) if "TypeAlias" in ast.unparse(node.annotation):
+            hidden = [value]
+        case ast.ClassDef():
+            hidden = [base for base in node.bases if isinstance(base, ast.Subscript)]
+        # the arguments of an exception and of a log are texts for people
+        case ast.Call() if _says(node):
+            hidden = [*node.args, *node.keywords]
+        case ast.Call() if _called(node) == "cast":
+            hidden = [node.args[0]]
+        case ast.Call():
+            hidden = [keyword for keyword in node.keywords if _guards(node, keyword)]
+    return hidden
+
+
+def _for_checkers(node: ast.If) -> bool:
+    return "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _names_types(node: ast.Assign) -> bool:
+    """Whether a name is given to a type: `Rows = dict[str, Row]`. Tables and numbers are written in capitals."""
+    if isinstance(node.value, ast.Call) and _called(node.value) in _OF_TYPES:
+        return True
+    names = [ast.unparse(target).lstrip("_") for target in node.targets]
+    told = isinstance(node.value, ast.Subscript | ast.BinOp) and all(
+        name[:1].isupper() and not name.isupper() for name in names
+    )
+    return told or any(f"__{name}" in {"__all__", "__slots__"} for name in names)
+
+
+def _guards(call: ast.Call, keyword: ast.keyword) -> bool:
+    """Whether a record is told to refuse what the type checker refuses already."""
+    return _called(call) == "dataclass" and keyword.arg in _GUARDS
+
+
+def _called(node: ast.Call) -> str:
+    return ast.unparse(node.func).rpartition(".")[2]
 
 
 def _says(node: ast.Call) -> bool:
@@ -116,9 +157,15 @@ def _says(node: ast.Call) -> bool:
 
 
 def _told(node: ast.AST) -> bool:
-    if isinstance(node, ast.Import | ast.ImportFrom | ast.JoinedStr):
-        return True
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    """Whether a statement, or a text that is put together, is for readers and type checkers alone."""
+    match node:
+        case ast.Import() | ast.ImportFrom() | ast.JoinedStr() | ast.Expr(value=ast.Constant()):
+            return True
+        case ast.ClassDef():
+            return any(ast.unparse(base).partition("[")[0] == "Protocol" for base in node.bases)
+        case ast.FunctionDef():
+            return any(ast.unparse(one) == "overload" for one in node.decorator_list)
+    return False
 
 
 Found = Iterable[tuple[ast.AST, str]]
@@ -149,7 +196,7 @@ def _boolean(node: ast.AST) -> Found:
 
 
 def _condition(node: ast.AST) -> Found:
-    if isinstance(node, ast.If | ast.IfExp):
+    if isinstance(node, ast.IfExp) or (isinstance(node, ast.If) and not _for_checkers(node)):
         yield node.test, "True"
         yield node.test, "False"
     if isinstance(node, ast.comprehension):
@@ -235,7 +282,7 @@ def _keyword(node: ast.AST) -> Found:
     """One keyword argument less, so that the default holds."""
     if isinstance(node, ast.Call):
         for i, keyword in enumerate(node.keywords):
-            if keyword.arg is not None:
+            if keyword.arg is not None and not _guards(node, keyword):
                 left = ast.Call(node.func, node.args, [one for j, one in enumerate(node.keywords) if j != i])
                 yield node, ast.unparse(left)
 

@@ -55,6 +55,57 @@ def test_texts_for_people_and_what_only_a_reader_sees_are_left_alone() -> None:
     assert not [text for text in constants if " " in text]
 
 
+READ_BY_A_TYPE_CHECKER_ALONE = {
+    "cast": 'a = cast("Row", b)',
+    "typing.cast": 'a = typing.cast("Row", b)',
+    "a type variable": 'a = TypeVar("a", bound="Row")',
+    "a variable of parameters": 'P = ParamSpec("P")',
+    "a type with a name of its own": 'Rows = dict[str, list["Row"]]',
+    "one of several types": "_KeyValue = int | str | bytes",
+    "an alias that says so": 'a: TypeAlias = "Row"',
+    "imports for annotations": "if TYPE_CHECKING:\n    a = 1",
+    "what another class must have": "class Log(Protocol):\n    def read(self, n: int = 1) -> bool: return n == 1",
+    "what must be there in both": "class Log(Own, Protocol[T]):\n    def read(self, n: int = 1) -> bool: return n == 1",
+    "the type of a generic base": 'class Log(Base["Row", "Key", "Place"]):\n    pass',
+    "memory": '__slots__ = ("first", "second", "third")',
+    "guards of a record": "@dataclass(frozen=True, slots=True, kw_only=True)\nclass Log:\n    pass",
+    "an overload": "@overload\ndef read(n: int = 1) -> bool: ...",
+}
+READ_BY_THE_INTERPRETER = {
+    "the value of a cast": ('a = cast("int", 1)', ["1"]),
+    "a number": ("MOST = 100 * 10", ["100", "10", "100 * 10"]),
+    "an entry of a table": ('FIRST = TABLE["first"]', ['"first"']),
+    "a union of sets": ("_SIZED = _TEXTS | _BYTES", ["_TEXTS | _BYTES"]),
+    "what is done where types are not checked": ("if TYPE_CHECKING:\n    a = 1\nelse:\n    a = 2", ["2"]),
+    "whether records are ordered": (
+        "@dataclass(frozen=True, order=True)\nclass Log:\n    pass",
+        ["True", "dataclass(frozen=True, order=True)"],
+    ),
+    "a class that others derive from": ("class Log(Base):\n    read = 1", ["1"]),
+}
+
+
+def changed_texts(text: str) -> list[str]:
+    """The texts that are changed in a file with this text."""
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=build, suffix=".py") as file:
+        file.write(text)
+        file.flush()
+        return [one.old for one in changes(Path(file.name).relative_to(ROOT).as_posix())]
+
+
+@pytest.mark.parametrize("text", READ_BY_A_TYPE_CHECKER_ALONE.values(), ids=READ_BY_A_TYPE_CHECKER_ALONE)
+def test_what_only_a_type_checker_reads_is_left_alone(text: str) -> None:
+    """No run of the program differs with such a change."""
+    assert changed_texts(text) == []
+
+
+@pytest.mark.parametrize(("text", "changed"), READ_BY_THE_INTERPRETER.values(), ids=READ_BY_THE_INTERPRETER)
+def test_what_stands_beside_it_is_changed(text: str, changed: list[str]) -> None:
+    assert sorted(set(changed_texts(text))) == sorted(changed)
+
+
 def test_every_kind_of_change_is_made() -> None:
     kinds = Counter(change.kind for file in (EPOCHS, LEAVES, PUBLISH, NAMES) for change in changes(file))
     assert set(kinds) == {
