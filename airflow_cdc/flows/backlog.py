@@ -33,7 +33,10 @@ def pending(run: Run) -> Facts:
     behind = [
         table
         for table, topic in topics.items()
-        if not _all_caught_up(stamps[table], control.required.of(table), states.get(topic), states.get(ddl or ""))
+        if not all(
+            caught_up(stamps[table], control.required.of(table), name, states.get(name))
+            for name in (topic, *({ddl or ""} & states.keys()))  # a DDL topic that does not exist holds none
+        )
         or _made_anew(run, table, table_ids.get(table))
     ]
     recovery = control.recovery.run_id if control.recovery is not None and not tables else None
@@ -83,16 +86,15 @@ def applicable(control: ControlFacts, tables: Sequence[str]) -> list[str]:
     return [table for table in tables if table not in refused]
 
 
-def _all_caught_up(stamp: Stamp | None, epoch: int, rows: TopicState | None, ddl: TopicState | None) -> bool:
-    """Whether neither rows nor DDL wait; a DDL topic that does not exist holds none."""
-    return caught_up(stamp, epoch, rows) and (ddl is None or caught_up(stamp, epoch, ddl))
+def caught_up(stamp: Stamp | None, epoch: int, topic: str, state: TopicState | None) -> bool:
+    """True if the stamp has this epoch, belongs to exactly this topic, and is at the end of every partition.
 
-
-def caught_up(stamp: Stamp | None, epoch: int, state: TopicState | None) -> bool:
-    """True if the stamp has this epoch, belongs to exactly this topic, and is at the end of every partition."""
-    if stamp is None or state is None or stamp.epoch != epoch:
+    A topic that does not exist holds nothing: Debezium creates one with its first record. One that was applied and is gone
+    is left to apply, which judges it.
+    """
+    if stamp is None or stamp.epoch != epoch:
         return False
-    return stamp.offsets.get(state.name) == TopicOffsets.end_of(state)
+    return stamp.offsets.get(topic) == (TopicOffsets.end_of(state) if state is not None else None)
 
 
 def events_left(stamp: Stamp | None, state: TopicState | None) -> int:

@@ -267,6 +267,9 @@ AT_END = {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 7})}
         (Stamp(2, None, AT_END), TOPIC, False),
         (None, TOPIC, False),
         (Stamp(3, None, AT_END), None, False),
+        (Stamp(3, None, {}), None, True),  # no event has come yet, so that there is no topic
+        (None, None, False),
+        (Stamp(2, None, {}), None, False),
         (Stamp(3, None, {}), TOPIC, False),
         (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 6})}), TOPIC, False),
         (Stamp(3, None, {TOPIC.name: TopicOffsets("id1", {0: 10})}), TOPIC, False),
@@ -274,7 +277,7 @@ AT_END = {TOPIC.name: TopicOffsets("id1", {0: 10, 1: 7})}
     ],
 )
 def test_only_a_stamp_at_the_very_end_means_nothing_to_do(stamp: Any, state: Any, caught_up: bool) -> None:
-    assert pending.caught_up(stamp, 3, state) is caught_up
+    assert pending.caught_up(stamp, 3, TOPIC.name, state) is caught_up
 
 
 @pytest.mark.parametrize(
