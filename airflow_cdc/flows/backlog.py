@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.observation import ControlFacts
@@ -13,15 +13,17 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply.applied import Applied
 from airflow_cdc.flows.capture import settings
+from airflow_cdc.flows.partial import Looks
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.flows.stages import letters_of, staging_of
 
 
-def pending(run: Run) -> Facts:
+def pending(run: Run, looks: Looks | None = None) -> Facts:
     """What waits: `{"recovery": run id if it leaves no table to apply, "tables": [behind…], "events": how many wait in their
     topics, "dead_letters": to retry}`.
 
-    A table counts as behind unless its stamp proves that it is not: the apply itself judges anything odd.
+    A table counts as behind unless its stamp proves that it is not: the apply itself judges anything odd. Changes without an
+    event are looked for where no event waits; `looks`: those before, see Looks.
     """
     control = run.clients.control.facts()
     tables = applicable(control, run.pipeline.source.tables)
@@ -39,6 +41,7 @@ def pending(run: Run) -> Facts:
         )
         or _made_anew(run, table, table_ids.get(table))
     ]
+    behind = behind or (looks or Looks()).tables(run, tables)
     recovery = control.recovery.run_id if control.recovery is not None and not tables else None
     events = sum(events_left(stamps[table], states.get(topics[table])) for table in behind)
     letters = letters_of(run).waiting_letters(run.pipeline.name)
@@ -56,11 +59,12 @@ class Waiting:
     patience: float = 0.0
     clock: Callable[[], float] = time.monotonic
     failing_since: float | None = None
+    looks: Looks = field(default_factory=Looks)
 
     def look(self) -> Facts:
         """What waits. Raises NotYet, with the reason, if there is nothing to apply."""
         try:
-            waiting = pending(self.run)
+            waiting = pending(self.run, self.looks)
         except CdcError as error:
             self.failing_since = self.clock() if self.failing_since is None else self.failing_since
             if self.clock() - self.failing_since >= self.patience:

@@ -15,6 +15,7 @@ from airflow_cdc.core.errors import RereadNeededError
 from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Json
+from airflow_cdc.flows.capture import present
 from airflow_cdc.flows.run import Run
 from airflow_cdc.reports.stored import LASTING
 
@@ -25,6 +26,8 @@ LOOKED: Final = f"{LASTING}partial_updates"
 _FIRST, _NEXT = "first", "next"
 # so many events are looked at again rather than write the control document
 FEW_EVENTS: Final = 2_000
+# a look from the same place would read more than these each time: a fourth of a second of the server's
+MANY_EVENTS: Final = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +68,54 @@ def begin(run: Run) -> None:
         run.clients.control.ledger_once(LOOKED, _FIRST, look.upto)
 
 
+@dataclass(slots=True)
+class Looks:
+    """Looks at the log before an apply begins, again and again; noted nowhere, so that the apply finds the same.
+
+    `ends`: where an apply's look would begin → where ours has ended, and after how many events. `documents`: see below;
+    None: not read yet.
+    """
+
+    ends: dict[str, tuple[str, int]] = field(default_factory=dict)
+    documents: Sequence[str] | None = None
+
+    def tables(self, run: Run, names: Sequence[str]) -> list[str]:
+        """Those of the tables with such updates since the last apply's look; all with JSON documents if that is long ago,
+        since only an apply notes from where on the next one looks. A log that can't be looked at names none.
+        """
+        if self.documents is None:
+            self.documents = _with_documents(present(run, names).values())
+        found = set[str]()
+        for place, tables in _places(run, set(names) & set(self.documents)).items():
+            begin, events = self.ends.get(place, (place, 0))
+            look = run.clients.source.partial_updates(begin) if place else None
+            if look is not None:
+                self.ends[place] = look.upto, events + look.events
+                found |= set(tables) & look.tables if events + look.events <= MANY_EVENTS else set(tables)
+        return sorted(found)
+
+
 def in_part(run: Run, definitions: Iterable[Table]) -> InPart:
     """Look at the log since the last look, for those of the tables that have JSON documents."""
-    places = run.clients.control.ledger_get(LOOKED)
-    since = defaultdict[str, list[str]](list)
-    for table in definitions:
-        if any(isinstance(column.type, Json) for column in table.mirrored):
-            since[places.get(_NEXT, {}).get(table.full_name, places.get(_FIRST, ""))].append(table.full_name)
     logged = InPart()
-    for place, tables in since.items():  # one place, but for tables that are not read again yet
+    for place, tables in _places(run, _with_documents(definitions)).items():
         look = run.clients.source.partial_updates(place)
         if look is not None:
             logged = _with(logged, look, place, tables)
     return logged
+
+
+def _with_documents(definitions: Iterable[Table]) -> Sequence[str]:
+    return [t.full_name for t in definitions if any(isinstance(column.type, Json) for column in t.mirrored)]
+
+
+def _places(run: Run, names: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Where an apply's look begins → the tables that it is for: one place, but for tables that are not read again yet."""
+    places = run.clients.control.ledger_get(LOOKED)
+    since = defaultdict[str, list[str]](list)
+    for name in names:
+        since[places.get(_NEXT, {}).get(name, places.get(_FIRST, ""))].append(name)
+    return since
 
 
 def _with(logged: InPart, look: LogLook, place: str, tables: Sequence[str]) -> InPart:

@@ -169,12 +169,13 @@ def test_a_json_value_that_no_event_carries_is_named_at_the_first_apply(world: D
 
 def test_an_update_that_a_session_logs_in_part_is_read_again_at_the_first_apply(world: Driven) -> None:
     documents = quoted(*DOCUMENTS)
+    applied(world)  # so that no event of before is what starts the next one
     in_part = f"UPDATE {documents} SET v = JSON_SET(v, '$.a', 2) WHERE id = 1"
     world.execute("SET SESSION binlog_row_value_options = 'PARTIAL_JSON'", in_part)
     answer = applied(world)
     assert [name for name, one in answer.data["tables"].items() if one.get("reread")] == [".".join(DOCUMENTS)]
     assert world.mirrored() == world.rows()
-    assert not any(one.get("reread") for one in applied(world).data["tables"].values())
+    assert applied(world).data["outcome"].startswith("every table is at the end of its topic")
 
 
 def test_a_night_now(world: Driven) -> None:

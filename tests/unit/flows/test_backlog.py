@@ -10,14 +10,17 @@ import pytest
 
 from airflow_cdc.core.epochs import EVERY
 from airflow_cdc.core.errors import SinkError
+from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.observation import ControlFacts, OpenFacts
 from airflow_cdc.core.poll import NotYet
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply.applied import APPLIED, Applied
 from airflow_cdc.flows import backlog
+from airflow_cdc.flows.partial import LOOKED
 from airflow_cdc.flows.run import Run
 from tests.unit.flows.recovering import DEBEZIUM, recovering
+from tests.unit.flows.test_partial import DOCUMENTS
 
 ORDERS, CUSTOMERS = "shop.orders", "shop.customers"
 ROWS, OTHERS, DDL = "shop.shop.orders", "shop.shop.customers", "shop"
@@ -134,6 +137,16 @@ def test_inv_39_an_open_recovery_leaves_other_tables_to_apply_only_where_the_off
     assert (waits["tables"], waits["recovery"]) == (tables, named)
 
 
+def test_inv_31_an_update_without_an_event_is_something_to_do() -> None:
+    """A session that logs in part, and nobody else writes: an apply that waits for an event would never look."""
+    run = waiting_run()
+    clients: Any = run.clients
+    clients.source.definitions.side_effect = lambda _: {ORDERS: DOCUMENTS}
+    clients.control.ledger_get.side_effect = lambda key: {"first": "a"} if key == LOOKED else {}
+    clients.source.partial_updates.return_value = LogLook(frozenset({ORDERS}), "b", 3)
+    assert backlog.pending(run)["tables"] == [ORDERS]
+
+
 def test_a_table_that_was_given_up_is_not_applied() -> None:
     control = ControlFacts(3, abandoned={ORDERS: {}})
     assert backlog.pending(waiting_run({"orders": None, "customers": None}, control))["tables"] == [CUSTOMERS]
@@ -155,7 +168,7 @@ class Looks:
         monkeypatch.setattr(backlog, "pending", self._next)
         self.waiting = backlog.Waiting(recovering(), patience, lambda: self.now)
 
-    def _next(self, _run: Run) -> Any:
+    def _next(self, _run: Run, _looks: Any) -> Any:
         answer = self.left.pop(0)
         if isinstance(answer, Exception):
             raise answer

@@ -11,7 +11,7 @@ from airflow_cdc.core.errors import RereadNeededError
 from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.table import Column, NativeColumn
 from airflow_cdc.core.types import Json
-from airflow_cdc.flows.partial import FEW_EVENTS, LOOKED, InPart, begin, in_part
+from airflow_cdc.flows.partial import FEW_EVENTS, LOOKED, MANY_EVENTS, InPart, Looks, begin, in_part
 from airflow_cdc.flows.run import Run
 from tests.unit.flows.recovering import NAME, ORDERS, recovering
 
@@ -85,3 +85,33 @@ def test_a_first_recovery_notes_where_the_first_look_begins_and_no_later_one_doe
     later = run_of("a", LogLook(frozenset(), "c"))
     begin(later)
     later.clients.control.ledger_once.assert_not_called()  # type: ignore[attr-defined]
+
+
+def looking(run: Run, looks: Looks, *seen: LogLook | None) -> list[list[str]]:
+    """What each look names, of a table with documents and one without."""
+    source: Any = run.clients.source
+    source.definitions.side_effect = lambda _: {NAME: DOCUMENTS, OTHER: replace(ORDERS, name="other")}
+    source.partial_updates.side_effect = list(seen)
+    return [looks.tables(run, [NAME, OTHER]) for _ in seen]
+
+
+def test_before_an_apply_each_look_begins_where_the_one_before_has_ended() -> None:
+    run = run_of("a", None)
+    with_one = LogLook(frozenset({NAME, OTHER}), "d", 1)
+    assert looking(run, Looks(), LogLook(frozenset(), "b", 5), LogLook(frozenset(), "c", 5), with_one) == [
+        [],
+        [],
+        [NAME],
+    ]
+    assert [call.args for call in run.clients.source.partial_updates.call_args_list] == [("a",), ("b",), ("c",)]  # type: ignore[attr-defined]
+    run.clients.control.ledger_set.assert_not_called()  # type: ignore[attr-defined]
+
+
+def test_an_apply_is_asked_for_before_each_look_reads_too_much_again() -> None:
+    half = LogLook(frozenset(), "b", MANY_EVENTS // 2)
+    assert looking(run_of("a", None), Looks(), half, half, replace(half, events=1)) == [[], [], [NAME]]
+
+
+def test_before_a_first_recovery_and_where_the_log_shows_no_events_nothing_is_found() -> None:
+    assert looking(run_of("", None), Looks(), LogLook(frozenset({NAME}), "b")) == [[]]
+    assert looking(run_of("a", None), Looks(), None) == [[]]
