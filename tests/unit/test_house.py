@@ -135,8 +135,9 @@ def passing_dicts() -> set[str]:
     return {
         name
         for path, tree in parsed.items()
+        for names in (known_as(tree, elsewhere),)
         for name, function in ((f"{path}:{name}", function) for name, function in functions(tree))
-        if not name.endswith(_ALLOWED) and dicts(function, known_as(tree, elsewhere))
+        if not name.endswith(_ALLOWED) and dicts(function, names)
     }
 
 
