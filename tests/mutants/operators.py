@@ -58,6 +58,8 @@ _BRACKETS: Final[dict[type[ast.expr], tuple[str, str]]] = {
 _LEAST_ELEMENTS: Final = 2
 # fields of the syntax that hold types
 _FOR_CHECKERS: Final = frozenset({"annotation", "returns", "type_params"})
+# the parameters of errors that are texts for people
+_PLACES: Final = frozenset({"where", "todo"})
 _OF_TYPES: Final = frozenset({"TypeVar", "ParamSpec"})
 # what a dataclass refuses when it is used in another way: so does mypy
 _GUARDS: Final = frozenset({"frozen", "slots", "kw_only"})
@@ -282,7 +284,7 @@ def _keyword(node: ast.AST) -> Found:
     """One keyword argument less, so that the default holds."""
     if isinstance(node, ast.Call):
         for i, keyword in enumerate(node.keywords):
-            if keyword.arg is not None and not _guards(node, keyword):
+            if keyword.arg is not None and keyword.arg not in _PLACES and not _guards(node, keyword):
                 left = ast.Call(node.func, node.args, [one for j, one in enumerate(node.keywords) if j != i])
                 yield node, ast.unparse(left)
 

@@ -71,8 +71,10 @@ READ_BY_A_TYPE_CHECKER_ALONE = {
     "guards of a record": "@dataclass(frozen=True, slots=True, kw_only=True)\nclass Log:\n    pass",
     "an overload": "@overload\ndef read(n: int = 1) -> bool: ...",
 }
+RAISED = 'raise ConfigError("it is full", where="there", todo="Wait.")'
 READ_BY_THE_INTERPRETER = {
     "the value of a cast": ('a = cast("int", 1)', ["1"]),
+    "an error, but not its texts": (RAISED, [RAISED]),
     "a number": ("MOST = 100 * 10", ["100", "10", "100 * 10"]),
     "an entry of a table": ('FIRST = TABLE["first"]', ['"first"']),
     "a union of sets": ("_SIZED = _TEXTS | _BYTES", ["_TEXTS | _BYTES"]),
