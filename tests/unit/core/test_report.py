@@ -350,6 +350,17 @@ def test_a_report_says_who_started_and_approved_it_and_when_it_began_and_ended()
     assert told_of(in_advance, REPORT, "").approved == "in advance, by who triggered the run"
 
 
+def test_a_run_begins_with_its_first_step_that_began_and_not_with_one_that_is_still_to_come() -> None:
+    run = create_autospec(Run, instance=True, options=RunOptions())
+    steps = (
+        StepReport("later", 1, "done", "2026-11-23T10:00:09+00:00"),
+        StepReport("first", 1, "done", "2026-11-23T10:00:00+00:00"),
+        StepReport("to come", 0, "pending"),
+    )
+    assert told_of(run, replace(REPORT, steps=steps), "").began == "2026-11-23T10:00:00+00:00"
+    assert told_of(run, replace(REPORT, steps=steps[2:]), "").began is None
+
+
 def test_a_match_has_no_alarm_colours() -> None:
     pair = RowPair("different", "7", {"id": "7", "name": "a"}, {"id": "7", "name": "b"}, ("name",), "t")
     match = replace(REPORT, tables=(replace(TABLE, samples=("different: 7",), leaf_map="=~"),))

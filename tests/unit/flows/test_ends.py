@@ -11,6 +11,7 @@ import pytest
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import (
+    ConnectorError,
     LeaseHeldError,
     NotAgreedError,
     OffsetRejectedError,
@@ -117,6 +118,36 @@ def test_nothing_is_given_up_without_a_reason(reason: str) -> None:
     control: Any = run.clients.control
     control.abandon.assert_not_called()
     control.acquire.assert_not_called()
+
+
+STOPPED = "connector shop is STOPPED; "
+
+
+@pytest.mark.parametrize(
+    ("recovery", "said"),
+    [
+        (READ, "its offset was not changed"),
+        (replace(READ, written_at="10:00"), "its offset is the watermark's, written at 10:00"),
+        (replace(READ, written_at="10:00", offset_kept=True), "its offset was not changed"),
+        (
+            replace(READ, settings_before={"a": None, "b": "1"}),
+            "its offset was not changed; still set for the recovery: a (before: not set), b (before: 1)",
+        ),
+        (None, "its offset was not changed"),
+    ],
+    ids=["nothing written", "written", "left where it was", "settings", "no recovery"],
+)
+def test_who_gives_up_is_told_with_which_offset_and_settings_the_connector_is_left(
+    recovery: OpenRecovery | None, said: str
+) -> None:
+    assert giving_up.connector_text(recovering(), recovery) == STOPPED + said
+
+
+def test_a_connector_that_cannot_be_asked_is_said_to_be_unread_and_not_stopped() -> None:
+    run = recovering()
+    connector: Any = run.clients.connector
+    connector.state.side_effect = ConnectorError("refused")
+    assert "is in a state that could not be read (refused); its offset" in giving_up.connector_text(run, READ)
 
 
 # --- the offset that a recovery writes, or leaves --------------------------------------------------------------------------------

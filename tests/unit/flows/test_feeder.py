@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from airflow_cdc.core.errors import ConnectorError, DeadlineError, UnknownStateError
+from airflow_cdc.core.feeder import FeederFacts
 from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.flows import feeder as filling
@@ -110,3 +112,62 @@ def test_a_failed_sink_connector_ends_the_wait_with_its_reason() -> None:
     failed = ConnectorState("RUNNING", (TaskState(0, "FAILED", "java.time.DateTimeException: Invalid value"),))
     with pytest.raises(ConnectorError, match="Invalid value"):
         waited(Topics(5, frozenset(range(5)), at(4)), Feeder(failed))
+
+
+# --- what is known of a sink connector -----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Lettered(Feeder):
+    """One that writes what it can't apply to a topic ("" for none)."""
+
+    letters: str = ""
+
+    def letters_topic(self, _settings: Any) -> str:
+        return self.letters
+
+    def own_member(self, member: str) -> bool:
+        return member.startswith("own")
+
+
+@dataclass
+class Grouped(Topics):
+    """Also who reads with the group, and how much is younger than the lag that is allowed."""
+
+    def members(self, _group: str) -> list[str]:
+        return ["own-1", "theirs"]
+
+    def offsets_since(self, waiting: Any, _since: int) -> dict[str, dict[int, int]]:
+        return {name: {partition: begin for partition, (begin, _) in spans.items()} for name, spans in waiting.items()}
+
+
+def known(letters: str, *tables: str) -> FeederFacts:
+    """The facts of a sink connector of these topics; each holds records 2 to 5."""
+    capture = SimpleNamespace(topic_of=lambda table: f"t.{table}")
+    clients = Parts(*cast("Any", (None, None, Grouped(5, frozenset(), [{}], first=2), None, None)))
+    clients = replace(clients, feeder=cast("Any", Lettered(letters=letters)))
+    pipeline = replace(PIPELINE, source=replace(PIPELINE.source, tables=tables))
+    run = Run(pipeline, clients, "run-1", "/tmp")  # noqa: S108 - nothing is written
+    facts = filling.feeder_facts(run, cast("Any", SimpleNamespace(capture=capture, capture_fault=None)))
+    assert facts is not None
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("topic", "letters", "topics"),
+    [
+        ("", 0, {"t.shop.a", "t.shop.b"}),
+        ("dead", 3, {"t.shop.a", "t.shop.b"}),
+        ("t.shop.a", 0, {"t.shop.a", "t.shop.b"}),  # its records are events, and count as those
+    ],
+    ids=["none", "its own", "a table's"],
+)
+def test_rows_that_a_sink_connector_set_aside_are_counted_and_are_no_events_that_wait(
+    topic: str, letters: int, topics: set[str]
+) -> None:
+    facts = known(topic, "shop.a", "shop.b")
+    assert (facts.letters, set(facts.topics)) == (letters, topics)
+
+
+def test_only_members_that_are_not_its_own_tasks_share_its_group() -> None:
+    assert known("", "shop.a").strangers == ("theirs",)

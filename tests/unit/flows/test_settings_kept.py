@@ -13,9 +13,9 @@ from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.position import Availability, Available
 from airflow_cdc.flows import connector, offsets
-from airflow_cdc.flows.recovery import NoRecoveryError
+from airflow_cdc.flows.recovery import NoRecoveryError, change
 from airflow_cdc.flows.run import Run
-from tests.unit.builders import GTID_OFFSET
+from tests.unit.builders import GTID_OFFSET, UUID
 from tests.unit.clocks import waiting
 from tests.unit.flows.recovering import DEBEZIUM, KEY, LOST, NAME, READ, now, recovering
 
@@ -294,3 +294,38 @@ def test_a_purge_of_the_watermark_is_the_sources_error_and_not_the_connectors() 
     with pytest.raises(SourceError, match="1-80 were purged"):
         connector.resume(run)
     assert told(run) == []
+
+
+HERE, BEFORE_W, BEYOND_W = GTID_OFFSET, LOST, {**GTID_OFFSET, "gtids": f"{UUID}:1-99"}
+
+
+@pytest.mark.parametrize(
+    ("kept", "offset", "asked"),
+    [
+        (False, HERE, True),
+        (False, BEFORE_W, True),
+        (False, BEYOND_W, False),
+        (False, None, True),
+        (True, HERE, True),
+        (True, BEFORE_W, False),
+        (True, BEYOND_W, False),
+        (True, None, True),
+    ],
+)
+def test_a_purged_watermark_ends_the_start_only_of_a_connector_that_still_needs_it(
+    monkeypatch: pytest.MonkeyPatch, kept: bool, offset: dict[str, Any] | None, asked: bool
+) -> None:
+    """One that has read past it, or that goes on from its own offset, needs another part of the log."""
+    made = Resumed(monkeypatch, {})
+    source, client = made.run.clients.source, made.run.clients.connector
+    change(made.run, lambda now: replace(now, offset_kept=kept))
+    source.still_available.return_value = Available(Availability.LOST, "1-80 were purged")  # type: ignore[attr-defined]
+    source.keep_longer = "Keep it longer."  # type: ignore[misc]
+    client.committed_offset.return_value = offset  # type: ignore[attr-defined]
+    monkeypatch.setattr(connector, "moved_since", lambda *_: False)
+    if asked:
+        with pytest.raises(SourceError, match="1-80 were purged"):
+            connector.resume(made.run)
+        assert made.order == []
+    else:
+        assert connector.resume(made.run)["state"] == "RUNNING"
