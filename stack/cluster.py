@@ -92,11 +92,11 @@ class Stack:
         self.save()
         return self.kafka
 
-    def add_connect(self) -> ConnectWorker:
-        """Start the Connect worker and wait for it; needs the broker."""
-        fetch.fetch_all(["kafka", "debezium"])
+    def add_connect(self, plugins: Sequence[str] = ("debezium",)) -> ConnectWorker:
+        """Start the Connect worker and wait for it; needs the broker. `plugins`: see connect.start_connect."""
+        fetch.fetch_all(["kafka", *plugins])
         broker = _there(self.kafka, "kafka")
-        self.connect = connect.start_connect(self.folder, self.logs, broker.bootstrap, keep=self.keep)
+        self.connect = connect.start_connect(self.folder, self.logs, broker.bootstrap, keep=self.keep, plugins=plugins)
         connect.wait_ready(self.connect)
         self.save()
         return self.connect

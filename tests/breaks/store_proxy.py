@@ -62,7 +62,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self._answer
 
     def _answer(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self._body()
         proxy = cast("_Server", self.server).proxy
         refusal = proxy.refused(self.command)
         if refusal is None or refusal.done:
@@ -70,6 +70,18 @@ class _Handler(BaseHTTPRequestHandler):
         if refusal is not None:
             answer = refused(refusal.status)
         self._send(answer)
+
+    def _body(self) -> bytes:
+        """Of a known length, or in chunks, as PyArrow sends its files."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        parts = []
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        while self.rfile.readline().strip():
+            pass  # trailers
+        return b"".join(parts)
 
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status, answer.reason)
@@ -153,7 +165,8 @@ def forward(address: str, request: BaseHTTPRequestHandler, body: bytes) -> Answe
         for name, value in request.headers.items():
             if name.lower() not in {"connection", "expect"}:
                 connection.putheader(name, value)
-        connection.endheaders(body)
+        chunked = request.headers.get("Transfer-Encoding", "").lower() == "chunked"
+        connection.endheaders([body] if chunked else body, encode_chunked=chunked)
         got = connection.getresponse()
         headers = {name.lower(): value for name, value in got.getheaders()}
         return Answer(got.status, got.reason, headers, got.read())

@@ -12,7 +12,7 @@ from tests.breaks.conftest import LakeAndSpark, MakeWorld
 from tests.breaks.full_disk import Disk, small_disk
 from tests.breaks.store_proxy import Refusal, StoreProxy
 from tests.breaks.struck import APPLY, MAINTAIN, NIGHTLY, REPAIR, Application, Fault, Strikes
-from tests.breaks.worlds import add_catalog, lake_in
+from tests.breaks.worlds import add_catalog, in_s3, lake_in
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -65,7 +65,7 @@ def in_store(
     store: tuple[ObjectStore, StoreProxy],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Strikes:
-    lake = lake_in("kept", tmp_path_factory.mktemp("catalog"), store[0].iceberg())
+    lake = lake_in("kept", tmp_path_factory.mktemp("catalog"), in_s3(store[0]))
     add_catalog(local.spark, lake)
     return followed("S3", lake)
 

@@ -23,7 +23,7 @@ from tests.breaks.store_proxy import StoreProxy
 from tests.breaks.struck import is_right
 from tests.breaks.test_connections import reset
 from tests.breaks.test_disk_and_store import STORE_FAULTS, refusing
-from tests.breaks.worlds import Servers, add_catalog, lake_in
+from tests.breaks.worlds import Servers, add_catalog, in_s3, lake_in
 from tests.integration.mariadb.support import purge
 
 pytestmark = pytest.mark.timeout(1800)
@@ -36,7 +36,7 @@ def test_a_recovery_whose_steps_are_struck(
     store: tuple[ObjectStore, StoreProxy],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    lake = lake_in("struck", tmp_path_factory.mktemp("catalog"), store[0].iceberg())
+    lake = lake_in("struck", tmp_path_factory.mktemp("catalog"), in_s3(store[0]))
     add_catalog(local.spark, lake)
     strikes = followed("recovery", lake)
     world: Any = strikes.world

@@ -62,7 +62,7 @@ def behind_proxies(running: stack.Stack, port: int) -> Iterator[Servers]:
     with Proxy((HOST, port)) as source, Proxy((HOST, inner)) as broker:
         made = kafka.start_kafka(running.folder, running.logs, proxied=(inner, broker.port))
         running.kafka = kafka.wait_ready(made)
-        running.add_connect()
+        running.add_connect(("debezium", "debezium-postgres"))
         yield Servers(running, source, broker, f"{HOST}:{broker.port}")
 
 
@@ -172,6 +172,11 @@ def store_behind_a_proxy(folder: Path) -> Iterator[tuple[ObjectStore, StoreProxy
 def lake_in(name: str, folder: Path, more: Mapping[str, str]) -> Lake:
     """A lake whose catalog is a file of `folder`; `more`: where its warehouse is, and how it is reached."""
     return Lake(name, {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", **more})
+
+
+def in_s3(store: ObjectStore) -> dict[str, str]:
+    """Where a warehouse is that is in the store. A catalog in SQL does not tell Spark which files `s3://` means."""
+    return {**store.iceberg(), "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
 
 
 def add_catalog(spark: SparkSession, lake: Lake) -> None:
