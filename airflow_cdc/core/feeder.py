@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.observation import ConnectorState
+    from airflow_cdc.core.observation import ConnectorState, Shown
     from airflow_cdc.core.topics import TopicState
 
 # topic → partition → next offset to read
@@ -24,6 +24,7 @@ class FeederFacts:
         topics: those of the pipeline's tables that exist.
         late: topic → how many of its records have waited for longer than the policy's max_lag.
         letters: how many records are in the topic to which it sends what it cannot write.
+        clock: by which `late` was counted; None if it was not asked.
     """
 
     name: str
@@ -36,6 +37,7 @@ class FeederFacts:
     late: Mapping[str, int] = field(default_factory=dict)
     letters_topic: str = ""
     letters: int = 0
+    clock: Shown | None = None
 
     @property
     def running(self) -> bool:

@@ -305,17 +305,27 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """The clock by which events have their times showed `ms` (epoch) when it was last seen, and has not been seen since `since` (ISO)."""
+
+    ms: int
+    since: Moment
+
+
+@dataclass(frozen=True, slots=True)
 class SinkFacts:
     """The sink tables, by the full name of their source table ("shop.orders").
 
     `late`: table → how many of its events have waited for longer than the policy's max_lag, in the topic or in front of it.
     `differs`: the tables that a comparison found to differ from the source, and none has proven equal since.
+    `clock`: by which `late` was counted; None if it was not asked.
     """
 
     tables: Mapping[str, SinkTableFacts]
     late: Mapping[str, int] = field(default_factory=dict)
     ahead: Mapping[str, Ahead] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
+    clock: Shown | None = None
 
 
 @dataclass(frozen=True, slots=True)

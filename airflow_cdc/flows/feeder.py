@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -15,6 +14,8 @@ from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.text import root_cause
 from airflow_cdc.decisions.diagnosis.lag import late_events
 from airflow_cdc.flows.capture import captured, topic_names
+from airflow_cdc.flows.lateness import young_events
+from airflow_cdc.flows.run import now_iso
 
 if TYPE_CHECKING:
     from airflow_cdc.core.observation import ConnectorFacts
@@ -76,17 +77,9 @@ def feeder_facts(run: Run, connector: ConnectorFacts) -> FeederFacts | None:
         letters_topic=letters_topic,
         letters=sum(end - first for first, end in letters.partitions.values()) if letters else 0,
     )
-    return _with_late(run, facts)
-
-
-def _with_late(run: Run, facts: FeederFacts) -> FeederFacts:
-    waiting = facts.waiting
-    if not waiting:
-        return facts
-    since = int((time.time() - run.pipeline.policy.max_lag) * 1000)
-    young = run.clients.transport.offsets_since(waiting, since)
-    late = {name: late_events(spans, young.get(name, {})) for name, spans in waiting.items()}
-    return replace(facts, late={name: count for name, count in late.items() if count})
+    young, clock = young_events(run, facts.waiting, connector.capture, now_iso())
+    late = {name: late_events(spans, young.get(name, {})) for name, spans in facts.waiting.items()}
+    return replace(facts, late={name: count for name, count in late.items() if count}, clock=clock)
 
 
 def _topics(run: Run, connector: ConnectorFacts) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Generic, Self, TypeVar
 
-from airflow_cdc.core.errors import CdcError, ConfigError, ConnectorError, DeadlineError
+from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError
 from airflow_cdc.core.observation import (
     Ahead,
     Capture,
@@ -31,6 +31,7 @@ from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, lost_where, seem
 from airflow_cdc.decisions.diagnosis.lag import ahead_of, late_ahead, late_events, waiting_of
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
 from airflow_cdc.flows.feeder import feeder_facts, places_of
+from airflow_cdc.flows.lateness import load_observation, young_events
 from airflow_cdc.flows.replication import named_replicas
 from airflow_cdc.flows.run import Run, now_iso
 from airflow_cdc.flows.schemas import registry_of
@@ -72,7 +73,8 @@ def observe(run: Run, watch: float = WATCH_SECONDS, within: float | None = None)
             schema = parts.answer(parts.ask("the definitions", lambda r: _schema(r, connector(r))))
         unread = Observation(run.pipeline, "", Unknown("not read yet"), known, topics, sink, control, schema)
         source = parts.answer(parts.ask("the source", lambda r: _source(r, unread)))
-        sink = parts.answer(parts.ask("the lag", lambda r: _with_lag(r, sink, topics)))
+        capture = None if isinstance(known, Unknown) else known.capture
+        sink = parts.answer(parts.ask("the lag", lambda r: _with_lag(r, sink, topics, capture)))
         feeder = parts.answer(filling)
         observation = replace(unread, taken_at=now_iso(), source=source, sink=sink, feeder=feeder)
         if run.clients.replicas and lost_where(observation, rules, DETOUR):  # they matter only then
@@ -200,21 +202,23 @@ def _sink(run: Run) -> SinkFacts:
     return SinkFacts(tables, differs=tuple(table for table in differs if table in tables))
 
 
-def _with_lag(run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | Unknown) -> SinkFacts | Unknown:
+def _with_lag(
+    run: Run, sink: SinkFacts | Unknown, transport: TransportFacts | Unknown, capture: Capture | None
+) -> SinkFacts | Unknown:
     """The sink's facts with the events that have waited too long; the broker is asked only if any event waits."""
     if isinstance(sink, Unknown) or isinstance(transport, Unknown):
         return sink
     waiting = {name: waits for name, facts in sink.tables.items() if (waits := waiting_of(name, facts, transport))}
     parts = {transport.of_table[name]: waits for name, waits in waiting.items()}
     max_lag, at = run.pipeline.policy.max_lag, now_iso()
-    young = run.clients.transport.offsets_since(parts, int((time.time() - max_lag) * 1000)) if parts else {}
+    young, clock = young_events(run, parts, capture, at)
     ahead = _ahead(run, transport, at)
     late = {
         name: late_events(waiting.get(name, {}), young.get(topic, {})) + late_ahead(ahead.get(topic), max_lag, at)
         for name, topic in transport.of_table.items()
         if name in sink.tables and sink.tables[name].stamp is not None
     }
-    return replace(sink, late={name: count for name, count in late.items() if count}, ahead=ahead)
+    return replace(sink, late={name: count for name, count in late.items() if count}, ahead=ahead, clock=clock)
 
 
 def _ahead(run: Run, transport: TransportFacts, at: str) -> Mapping[str, Ahead]:
@@ -310,11 +314,3 @@ def _note_server(run: Run, observation: Observation, diagnosis: Diagnosis) -> No
     except Exception as error:
         reason = foreseen(error, "noting the server")
         log.warning("the server that %s reads was not noted: %s", run.pipeline.name, reason)
-
-
-def load_observation(run: Run) -> StoredObservation | None:
-    """The stored observation of the run's pipeline; None if there is none that this version can read."""
-    try:
-        return ReportStore(run.report_dir).observation(run.pipeline.name)
-    except CdcError:
-        return None

@@ -33,7 +33,7 @@ class CdcDiagnoseOperator(CdcOperator, SkipMixin):
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.flows.decide import decide
-        from airflow_cdc.flows.observe import load_observation
+        from airflow_cdc.flows.lateness import load_observation
 
         decision = decide(run, None if self.strategy in ("", AUTO) else self.strategy)
         if observation := load_observation(run):

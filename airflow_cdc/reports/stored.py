@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from airflow_cdc.core.codec import Moment, MomentOrNone
+from airflow_cdc.core.feeder import FeederFacts
 from airflow_cdc.core.forecast import Margin, PurgeForecast
-from airflow_cdc.core.observation import Ahead, ConnectorFacts, Observation, SinkFacts, SourceFacts
+from airflow_cdc.core.observation import Ahead, ConnectorFacts, Observation, Shown, SinkFacts, SourceFacts
 from airflow_cdc.core.report import RecoveryReport, Verdict
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.lag import events_waiting
@@ -60,6 +61,7 @@ class StoredObservation:
     `samples`: the retention at earlier observations and this one, oldest first; older ones are further apart.
     `choices`: the strategies that a person may choose for the problem → why one can't be carried out; "" if it can.
     `waiting`: how many events wait to be applied; None if unknown. `ahead`: topic → those that wait in front of it.
+    `clock`: the one that their times are of, while any event waits.
     """
 
     pipeline: str
@@ -79,6 +81,7 @@ class StoredObservation:
     choices: Mapping[str, str] = field(default_factory=dict)
     waiting: int | None = None
     ahead: Mapping[str, Ahead] = field(default_factory=dict)
+    clock: Shown | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "changes", tuple(self.changes)[-KEPT_CHANGES:])
@@ -125,7 +128,14 @@ class StoredObservation:
             choices=dict(choices or {}),
             waiting=events_waiting(obs),
             ahead=obs.sink.ahead if isinstance(obs.sink, SinkFacts) else {},
+            clock=_clock(obs) or (before.clock if before and obs.unknowns else None),
         )
+
+
+def _clock(obs: Observation) -> Shown | None:
+    """The clock by which a part of the observation counted what is late."""
+    parts = (obs.sink, obs.feeder)
+    return next((part.clock for part in parts if isinstance(part, SinkFacts | FeederFacts) and part.clock), None)
 
 
 def thinned(samples: tuple[Sample, ...], most: int = KEPT_SAMPLES) -> tuple[Sample, ...]:

@@ -145,6 +145,8 @@ class TransportContract:
         now = int(time.time() * 1000)
         assert transport.offsets_since({topic: [0]}, now - 600_000) == {topic: {0: 0}}
         assert transport.offsets_since({topic: [0]}, now + 600_000) == {topic: {0: None}}
+        # the clock that gives records their times is one of this machine here, and is told without ours
+        assert abs(transport.now_ms([topic]) - now) < 600_000
 
     # ---- what is not there any more ------------------------------------------------------------------
 

@@ -43,7 +43,14 @@ class Transport(Client, Protocol):
         ...
 
     def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> Mapping[str, Mapping[int, int | None]]:
-        """Topic → partition → offset of the first record not older than `at_ms` (epoch); None: all are older."""
+        """Topic → partition → offset of the first record not older than `at_ms` (epoch); None: all are older.
+
+        Records have their times by a clock that no worker of ours has: see `now_ms`.
+        """
+        ...
+
+    def now_ms(self, names: Iterable[str]) -> int | None:
+        """What the clock shows at least (epoch ms) that gives the records of these topics their times; None if nothing tells."""
         ...
 
     def topic_configs(self, names: Iterable[str]) -> Mapping[str, Mapping[str, str]]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from airflow_cdc.core.observation import Ahead, ControlFacts, Observation, SinkFacts, SinkTableFacts, TransportFacts
+from airflow_cdc.core.observation import (
+    Ahead,
+    ControlFacts,
+    Observation,
+    Shown,
+    SinkFacts,
+    SinkTableFacts,
+    TransportFacts,
+)
 from airflow_cdc.core.problem import AnyCase, Evidence
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.diagnosis.evidence import evidence, transport_of
@@ -32,6 +40,24 @@ def late_events(waiting: Waiting, young: Mapping[int, int | None]) -> int:
     """How many waiting events are too old. `young`: partition → first event that is young enough; None: none is."""
     firsts = {p: end if young.get(p) is None else young[p] or 0 for p, (_, end) in waiting.items()}
     return sum(max(0, min(firsts[p], end) - begin) for p, (begin, end) in waiting.items())
+
+
+def shown(ms: int | None, earlier: Shown | None, at: str) -> Shown | None:
+    """The clock of the events at `at` (ISO), which says `ms` (None: nothing); None if it never said anything.
+
+    A clock that shows what it showed at the look before has not been seen since: it is known by its newest record, and
+    none came. Worked case: one event waits, and nobody writes. Its own time is the newest, so the first look knows no
+    age of it, and one that is an hour later knows that it has waited for an hour.
+    """
+    if ms is None or (earlier is not None and earlier.ms == ms):
+        return earlier
+    return Shown(ms, at)
+
+
+def now_of(clock: Shown, at: str) -> int:
+    """What the clock shows at `at` (ISO) at least, in epoch ms."""
+    passed = datetime.fromisoformat(at) - datetime.fromisoformat(clock.since)
+    return clock.ms + max(0, int(passed.total_seconds() * 1000))
 
 
 def ahead_of(state: TopicState, earlier: Ahead | None, at: str) -> Ahead | None:

@@ -59,6 +59,10 @@ class DirectTransport:
         """None exists."""
         return {}
 
+    def now_ms(self, names: Iterable[str]) -> None:  # noqa: ARG002
+        """None: no record has a time."""
+        return
+
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:  # noqa: ARG002
         """None exists."""
         return {}

@@ -102,6 +102,13 @@ class KafkaTransport:
             offsets.setdefault(part.topic, {})[part.partition] = None if at.offset < 0 else at.offset
         return offsets
 
+    def now_ms(self, names: Iterable[str]) -> int | None:
+        """The time (epoch ms) of the newest record, by its producer's clock or the broker's; None without a record.
+
+        A broker does not tell its own time. Raises TransportError.
+        """
+        return max((record.at_ms for record in self.newest(names).values()), default=0) or None
+
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Topic → those of its settings that say which records stay, for existing topics. Raises TransportError."""
         from kafka.admin import ConfigResource, ConfigResourceType

@@ -82,6 +82,10 @@ class RabbitMqTransport:
             for name, ps in parts.items()
         }
 
+    def now_ms(self, names: Iterable[str]) -> int | None:  # noqa: ARG002
+        """The server's clock (epoch ms), which gives the messages of a stream their times. Raises TransportError."""
+        return self._management.now_ms()
+
     def topic_configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
         """Queue → its kind, what leads to it, its readers, and how long messages stay. Raises TransportError."""
         return {name: queue.config for name, queue in self._queues(names).items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -52,6 +53,12 @@ class Management:
             if not names:
                 self._need_access(client)
             return names
+
+    def now_ms(self) -> int | None:
+        """The server's own clock (epoch ms, to the second); None if its answers have no Date."""
+        with self._client() as client:
+            said = ask(client, "GET", "whoami", within=self._endpoint.timeout).headers.get("date")
+        return int(parsedate_to_datetime(said).timestamp() * 1000) if said else None
 
     def _need_access(self, client: httpx.Client) -> None:
         """A virtual host without permissions for the user looks like an empty one. Raises TransportError there."""

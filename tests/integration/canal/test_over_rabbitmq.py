@@ -16,8 +16,9 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose
 from airflow_cdc.decisions.diagnosis.strategy import make_plan
+from airflow_cdc.flows.lateness import load_observation
 from airflow_cdc.flows.move_offset import move
-from airflow_cdc.flows.observe import load_observation, observe, store_observation
+from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.sinks.opensearch.kind import OpenSearchSettings
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport

@@ -27,7 +27,7 @@ from airflow_cdc.core.observation import (
 from airflow_cdc.core.pipeline import AlertPolicy, Policy
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.flows import watch
-from airflow_cdc.flows.observe import load_observation
+from airflow_cdc.flows.lateness import load_observation
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.links import runbook_url
 from airflow_cdc.operators import watch as operator
