@@ -38,8 +38,8 @@ def young_events(
     """
     if not parts:
         return {}, None
-    stored = load_observation(run)
-    clock = shown(_now_ms(run, [*parts], capture), stored.clock if stored else None, at)
+    look = load_observation(run)
+    clock = shown(_now_ms(run, [*parts], capture), look.clock if look else None, at)
     since = now_of(clock, at) - int(run.pipeline.policy.max_lag * 1000) if clock else 0
     return run.clients.transport.offsets_since(parts, max(0, since)), clock
 

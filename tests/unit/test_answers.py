@@ -141,7 +141,7 @@ def flink(url: str) -> Calls:
 
 def rabbitmq(url: str) -> Calls:
     management = Management(RabbitMqEndpoint("127.0.0.1", management=url, timeout=2.0))
-    return {"queue": lambda: management.queue("q"), "names": management.names}
+    return {"queue": lambda: management.queue("q"), "names": management.names, "now": management.now_ms}
 
 
 def opensearch(url: str) -> Calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc.files import replace_file
+from tests.paths import ROOT
 
 # a real write that fails in its middle: the system allows this process files of 4 kB, as a full disk would
 NO_ROOM = """
@@ -59,3 +61,28 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "target").read_text() == "new"
     assert sorted(one.name for one in tmp_path.iterdir()) == ["link", "target"]
+
+
+def test_nothing_of_ours_writes_over_a_file_that_is_there() -> None:
+    """But for replace_file itself, and two files that are made for one run of a driver in a folder of its own."""
+    writes = {
+        path.relative_to(ROOT / "airflow_cdc").as_posix()
+        for path in (ROOT / "airflow_cdc").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and _writes(node)
+    }
+    assert writes == {"files.py", "operators/driver_settings.py", "spark_main.py"}
+
+
+def _writes(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    if name in {"write_text", "write_bytes"}:
+        return True
+    modes = [
+        one.value
+        for one in [*call.args, *(word.value for word in call.keywords if word.arg == "mode")][:2]
+        if isinstance(one, ast.Constant)
+    ]
+    return name in {"open", "fdopen"} and any(
+        isinstance(mode, str) and set(mode) & set("wax+") and len(mode) < 4 for mode in modes
+    )

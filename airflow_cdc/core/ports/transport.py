@@ -43,10 +43,7 @@ class Transport(Client, Protocol):
         ...
 
     def offsets_since(self, parts: Mapping[str, Iterable[int]], at_ms: int) -> Mapping[str, Mapping[int, int | None]]:
-        """Topic → partition → offset of the first record not older than `at_ms` (epoch); None: all are older.
-
-        Records have their times by a clock that no worker of ours has: see `now_ms`.
-        """
+        """Topic → partition → offset of the first record not older than `at_ms` (epoch, by `now_ms`); None: all are older."""
         ...
 
     def now_ms(self, names: Iterable[str]) -> int | None:

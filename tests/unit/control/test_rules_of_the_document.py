@@ -6,6 +6,7 @@ tests/contract/control_store.py proves the same document over every store, with 
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -221,6 +222,20 @@ def test_of_an_earlier_nights_comparison_the_verdict_stays(control: Control) -> 
     assert control.ledger_get("night:1")["check"] == {ORDERS: {"verdict": "MISMATCH"}}
     assert control.ledger_get("night:2")["check"] == {ORDERS: {"verdict": "MATCH", "rows": 5}}
     assert control.checks()[ORDERS] == {"at": "2"}
+
+
+def test_the_document_grows_with_its_tables_and_not_with_their_comparisons(control: Control) -> None:
+    """One that kept each night's results whole grew by them, and each table of each night wrote all of it again."""
+    tables, result = [f"shop.t{n}" for n in range(8)], {"verdict": "MATCH", "samples": ["x" * 300]}
+
+    def night(number: int) -> int:
+        for table in tables:
+            control.check_done(f"night:{number}", table, {"at": str(number)}, result)
+        return len(json.dumps(control.state()))
+
+    sizes = [night(number) for number in range(100, 100 + KEEP_RUNS + 3)]
+    assert sizes[1] - sizes[0] < 60 * len(tables)  # a verdict each
+    assert abs(sizes[-1] - sizes[-2]) < 10  # as many nights as are kept of any kind of run
 
 
 def test_runs_of_one_kind_push_out_none_of_another(control: Control) -> None:
