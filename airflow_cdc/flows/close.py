@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
+from airflow_cdc.control.document import CLOSED
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.errors import CdcError, VerificationError
 from airflow_cdc.core.lease import LEASE_SECONDS
@@ -27,7 +28,6 @@ from airflow_cdc.reports.stored import RECOVERY, RunSummary, tables_of
 
 log = logging.getLogger("airflow_cdc.close")
 
-CLOSED = "closed"
 RECOVERY_FILE = "recovery.json"
 # in the run's ledger: who approved its plan
 APPROVED = "approved"
@@ -66,7 +66,7 @@ def _close(run: Run) -> Facts:
     connector.restore_settings(run)
     keep_document(run, recovery)
     drop_stages(run, recovery.tables)
-    control.close_recovery(run.run_id, CLOSED)
+    control.close_recovery(run.run_id)
     return {"closed": True, "epoch": recovery.epoch}
 
 

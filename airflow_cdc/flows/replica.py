@@ -6,6 +6,7 @@ own configuration shows the changed settings, and the control table shows the wr
 
 from __future__ import annotations
 
+from airflow_cdc.control.document import CLOSED
 from airflow_cdc.core.errors import (
     CdcError,
     ConfigError,
@@ -23,7 +24,6 @@ from airflow_cdc.core.text import shorten
 from airflow_cdc.core.transactions import Transactions, come_back, own_transactions, start_there
 from airflow_cdc.flows import connector
 from airflow_cdc.flows.capture import defined, settings
-from airflow_cdc.flows.close import CLOSED
 from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.reached import not_failed, wait_past
@@ -260,7 +260,7 @@ def _close(run: Run) -> Facts:
     control, recovery = run.clients.control, current(run)
     control.note_server(run.clients.source.server())
     control.ledger_set(run.run_id, "document", recovery.to_json())
-    control.close_recovery(run.run_id, CLOSED)
+    control.close_recovery(run.run_id)
     control.release(run.run_id)
     return {"closed": True, "left_out": recovery.replica.left_out}
 

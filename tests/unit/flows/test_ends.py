@@ -102,7 +102,7 @@ def test_a_close_that_was_killed_after_closing_only_lets_the_lease_go(
 ) -> None:
     made = Closed(monkeypatch, DONE, tmp_path)
     control: Any = made.run.clients.control
-    control.entry.return_value = LedgerEntry(epoch=4, recovery=closing.CLOSED)
+    control.entry.return_value = LedgerEntry(epoch=4, recovery="closed")
     assert closing.close(made.run) == {"closed": True, "epoch": 4}
     assert made.order == ["let go"]
 
