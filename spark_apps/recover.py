@@ -114,8 +114,9 @@ def correct(run: Run, spark: SparkSession, task: Task, seconds: float) -> Facts:
 
     `seconds`: how long a sink connector may stand still before it has written what is there.
     """
-    offset = run.clients.connector.codec.at(task.watermark.position, int(task.watermark.taken_at.timestamp()))
-    place = Standing(offset, int(task.watermark.taken_at.timestamp() * 1_000_000))
+    position, taken_at = task.watermark.position, task.watermark.taken_at.timestamp()
+    offset = run.clients.connector.codec.at(position, int(taken_at))
+    place = Standing(offset, int(taken_at * 1_000_000), position)
     correcting = Correcting(run, spark, open_topics(run), task.watermark, place, current(run).agreed, seconds)
     reading = explained(SourceError, "compare the topics with the tables", where=run.where, todo=AGAIN)
     with odd_values_named(run, list(task.definitions), "recover"), reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Table
 from airflow_cdc.events.record import Headers, Opened, Record, SchemaId, Unreadable, Want
 from airflow_cdc.events.value import Values
@@ -23,10 +24,11 @@ class Sealed(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """Where in the source's log corrections stand, in the words of the connector's own offset, and when (epoch microseconds)."""
+    """Where in the source's log corrections stand, also in the words of the connector's own offset, and when (epoch microseconds)."""
 
     at: Mapping[str, Any]
     micros: int
+    position: Position
 
 
 # A row to be written (READ), or the delete of the row in the template (DELETE) → the records that say it, in their order

@@ -1,6 +1,6 @@
 """What we write is what the connector's own snapshot writes of the same row, byte by byte but for times and the place.
 
-The records are those of real connectors (tests/data/wires/mysql-snapshot-*), which began with a snapshot of a table with a
+The records are those of real connectors (tests/data/wires/*-snapshot-*), which began with a snapshot of a table with a
 column of each type. Each row is decoded, and written again like another record of its topic.
 """
 
@@ -49,18 +49,44 @@ from airflow_cdc.events.value import document
 from airflow_cdc.events.wire import Schemas
 from airflow_cdc.events.wire.decimals import WIDE
 from airflow_cdc.events.wire.json_draft import float_of, json_of, text_of
+from airflow_cdc.sources.mysql.position import MySqlPosition
 from airflow_cdc.sources.mysql.types import words_of
+from airflow_cdc.sources.postgres.position import Lsn, PgPosition
 from tests.wires import Recorded, recording
 
-SNAPSHOTS = ("mysql-snapshot-wrapped", "mysql-snapshot-bare", "mysql-snapshot-registered")
-PLACE = Standing({"file": "mysql-bin.000009", "pos": 4711, "gtids": "u:1-5"}, 1_800_000_000_000_000)
+SOURCES = ("mysql", "postgres")
+IN_JSON = tuple(f"{source}-snapshot-{form}" for source in SOURCES for form in ("wrapped", "bare"))
+REGISTERED = tuple(f"{source}-snapshot-registered" for source in SOURCES)
+SNAPSHOTS = (*IN_JSON, *REGISTERED)
+MICROS_OF = 1_800_000_000_000_000
+PLACES = {
+    "mysql": Standing(
+        {"file": "mysql-bin.000009", "pos": 4711, "gtids": "u:1-5"}, MICROS_OF, MySqlPosition("mysql-bin.000009", 4711)
+    ),
+    "postgres": Standing(
+        {"lsn": 4711, "lsn_proc": 4711, "lsn_commit": 4711},
+        MICROS_OF,
+        PgPosition(Lsn(4711), snapshot="795:4294967399:795"),
+    ),
+}
+# what a record says of the place
+PLACED = {
+    "mysql": {"file": "mysql-bin.000009", "pos": 4711},
+    "postgres": {"lsn": 4711, "txId": 103, "sequence": '[null,"4711"]'},
+}
 # parts of a record that say when, and where in the log
-TIMES = re.compile(rb'"(ts_(?:ms|us|ns)|file|pos)":(?:"[^"]*"|-?\d+|null)')
-FLAT_TIMES = re.compile(rb'"(__(?:source_)?(?:ts_ms|file|pos))":(?:"[^"]*"|-?\d+|null)')
+WHERE = rb"ts_(?:ms|us|ns)|file|pos|lsn|txId|sequence"
+TEXT = rb'"(?:[^"\\]|\\.)*"'
+TIMES = re.compile(rb'"(' + WHERE + rb')":(?:' + TEXT + rb"|-?\d+|null)")
+FLAT_TIMES = re.compile(rb'"(__(?:source_)?(?:' + WHERE + rb'))":(?:' + TEXT + rb"|-?\d+|null)")
 # labels with commas and backslashes: the connector's snapshot writes them otherwise than its log
 REFUSED = ("e", "s")
 # MySQL prints a document, and we write the one text of it
 DOCUMENTS = ("j",)
+
+
+def source_of(name: str) -> str:
+    return name.partition("-")[0]
 
 
 def table_of(name: str, table: str, *, without: tuple[str, ...] = ()) -> Table:
@@ -101,7 +127,9 @@ def snapshot(name: str, table: str) -> tuple[Recorded, ...]:
 
 def written(name: str, table: Table, template: Record, changes: Iterable[Opened]) -> list[Any]:
     settings = settings_of(name)
-    seal = frame_of(settings, table.full_name).sealer(table, settings.values, template, schemas_of(name), PLACE)
+    seal = frame_of(settings, table.full_name).sealer(
+        table, settings.values, template, schemas_of(name), PLACES[source_of(name)]
+    )
     return [sealed for change in changes for sealed in seal(change)]
 
 
@@ -120,7 +148,7 @@ def told(value: bytes | None) -> bytes:
     return re.sub(rb'"snapshot":"\w+"', b'"snapshot":"true"', TIMES.sub(rb"\1", value or b""))
 
 
-@pytest.mark.parametrize("name", ["mysql-snapshot-wrapped", "mysql-snapshot-bare"])
+@pytest.mark.parametrize("name", IN_JSON)
 def test_a_record_is_the_snapshot_s_own_byte_by_byte(name: str) -> None:
     """It is made of a streamed change, and is the row's record of the snapshot: key, headers, schema, order of fields."""
     table, records = table_of(name, "t"), snapshot(name, "t")
@@ -130,11 +158,12 @@ def test_a_record_is_the_snapshot_s_own_byte_by_byte(name: str) -> None:
     for ours, theirs in zip(sealed, records, strict=True):
         assert (ours.key, ours.headers, told(ours.value)) == (theirs.key, theirs.headers, told(theirs.value))
         source = json.loads(event(ours.value)["source"])
-        assert (source["file"], source["pos"], source["snapshot"]) == ("mysql-bin.000009", 4711, "true")
+        placed = PLACED[source_of(name)]
+        assert {"snapshot": "true", **placed} == {part: source[part] for part in ("snapshot", *placed)}
 
 
-def test_a_flattened_row_is_the_snapshot_s_own_and_a_ghost_its_row_marked_as_deleted() -> None:
-    name = "mysql-snapshot-unwrapped"
+@pytest.mark.parametrize("name", ["mysql-snapshot-unwrapped", "postgres-snapshot-unwrapped"])
+def test_a_flattened_row_is_the_snapshot_s_own_and_a_ghost_its_row_marked_as_deleted(name: str) -> None:
     table, records = table_of(name, "t"), snapshot(name, "t")
     template = recording(name).records["t"][-1]
     changes = encoder(table, settings_of(name).values).changes(rows_of(name, table, records))
@@ -160,8 +189,13 @@ def avro_of(name: str, data: bytes | None) -> Any:
     )
 
 
-def test_avro_is_written_by_the_schema_of_the_newest_record() -> None:
-    name = "mysql-snapshot-registered"
+def image(name: str, side: str, value: bytes | None) -> Any:
+    """A row in an event, without a line of the product's."""
+    return avro_of(name, value)[side] if name in REGISTERED else event(value)[side]
+
+
+@pytest.mark.parametrize("name", REGISTERED)
+def test_avro_is_written_by_the_schema_of_the_newest_record(name: str) -> None:
     table, records = table_of(name, "t"), snapshot(name, "t")
     changes = encoder(table, settings_of(name).values).changes(rows_of(name, table, records))
     for ours, theirs in zip(written(name, table, recording(name).records["t"][-1], changes), records, strict=True):
@@ -170,8 +204,12 @@ def test_avro_is_written_by_the_schema_of_the_newest_record() -> None:
         mine, own = avro_of(name, ours.value), avro_of(name, theirs.value)
         for moved in ("ts_ms", "ts_us", "ts_ns"):
             assert mine.pop(moved) > own.pop(moved) > 0
-        for moved in ("ts_ms", "ts_us", "ts_ns", "file", "pos", "snapshot"):
+        placed = PLACED[source_of(name)]
+        assert {part: mine["source"].pop(part) for part in placed} == placed
+        for moved in ("ts_ms", "ts_us", "ts_ns", "snapshot"):
             mine["source"].pop(moved), own["source"].pop(moved)
+        for moved in placed:
+            own["source"].pop(moved)
         assert mine == own
 
 
@@ -224,8 +262,9 @@ def test_a_ghost_is_deleted_by_an_event_and_a_tombstone_under_its_own_key(name: 
     assert batch.column("op").to_pylist() == [DELETE]
     assert batch.column("bad").to_pylist() == [None]
     assert batch.column("snapshot").to_pylist() == [None]
-    ours = batch.column("before").to_pylist()[0].values()
-    assert list(ours) == [column[0].as_py() for column in rows_of(name, table, (last,)).columns]
+    before, after = image(name, "before", delete.value), image(name, "after", last.value)
+    assert before == after
+    assert before is not None
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)

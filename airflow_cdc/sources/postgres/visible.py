@@ -21,7 +21,7 @@ from airflow_cdc.sources.postgres.position import postgres_position
 # name their server.
 ORIGIN: Final = "postgres"
 _FORM: Final = re.compile(r"([0-9]{1,20}):([0-9]{1,20}):((?:[0-9]{1,20}(?:,[0-9]{1,20})*)?)")
-_XIDS: Final = 1 << 32  # events name a transaction by its last 32 bits
+XIDS: Final = 1 << 32  # events name a transaction by its last 32 bits
 _FIRST_XID: Final = 3
 
 
@@ -42,7 +42,7 @@ class Visible:
 
     def spans(self) -> Iterator[tuple[int, int]]:
         """(first, last) of the visible numbers, as events write them, for the 2^31 transactions before `end`."""
-        first = max(_FIRST_XID, self.end - _XIDS // 2)
+        first = max(_FIRST_XID, self.end - XIDS // 2)
         for last in (*(xid - 1 for xid in self.open if xid >= first), self.end - 1):
             if first <= last:
                 yield from _low_bits(first, last)
@@ -51,8 +51,8 @@ class Visible:
 
 def _low_bits(first: int, last: int) -> Iterator[tuple[int, int]]:
     """The span by its last 32 bits: two spans if these bits wrap around in between."""
-    low, high = first % _XIDS, last % _XIDS
-    yield from ((low, high),) if low <= high else ((low, _XIDS - 1), (_FIRST_XID, high))
+    low, high = first % XIDS, last % XIDS
+    yield from ((low, high),) if low <= high else ((low, XIDS - 1), (_FIRST_XID, high))
 
 
 def covered(watermark: Watermark | None) -> Covered:

@@ -6,7 +6,6 @@ dead letter that names the column. Times are numbers, as Arrow holds them: micro
 
 from __future__ import annotations
 
-import base64
 import binascii
 import math
 import re
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.connectors.debezium.events.mysql_charsets import check_charset, doubt, signs_of
 from airflow_cdc.connectors.debezium.events.texts import (
+    BYTES_IN_TEXT,
     EPOCH,
     FIRST_DAY,
     FIRST_MICROS,
@@ -27,8 +27,7 @@ from airflow_cdc.connectors.debezium.events.texts import (
     LAST_MICROS,
     MICRO,
     instant,
-    of_base64,
-    of_url_safe,
+    iso_instant,
 )
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.events.value import DECIMAL_DIGITS, NoValueError, Shape, Value, Wire, as_is, document, within
@@ -285,13 +284,7 @@ def _iso_datetime(text: str) -> int:
 def _timestamp(column: Column, _: DecodeModes) -> Value:
     """Always ISO-8601 with Z."""
     fsp = words_of(column).fsp or 0
-    return Value(_STRING, _or_zero_date if column.nullable else instant, partial(_iso_instant, fsp=fsp))
-
-
-def _iso_instant(micros: int, fsp: int) -> str:
-    """With the column's decimals."""
-    moment = (EPOCH + MICRO * micros).strftime("%Y-%m-%dT%H:%M:%S.%f")
-    return f"{moment[: 20 + fsp] if fsp else moment[:19]}Z"
+    return Value(_STRING, _or_zero_date if column.nullable else instant, partial(iso_instant, digits=fsp))
 
 
 def _or_zero_date(text: str) -> int | None:
@@ -381,7 +374,7 @@ def _bytes(column: Column, modes: DecodeModes) -> Value:
     fixed = words.byte_length or words.char_length or 1 if words.data_type == "binary" else 0
     if modes.binary == "bytes":
         return _same(_BYTES, partial(_padded, size=fixed) if fixed else as_is)
-    read, write = _FORMS[modes.binary]
+    read, write = BYTES_IN_TEXT[modes.binary]
     return Value(_STRING, partial(_decoded, read=read, size=fixed), lambda raw: write(raw).decode())
 
 
@@ -391,13 +384,6 @@ def _decoded(text: str, read: Callable[[str], bytes], size: int) -> bytes:
     except binascii.Error as error:
         raise NoValueError from error
     return _padded(raw, size) if size else raw
-
-
-_FORMS: Final[Mapping[str, tuple[Callable[[str], bytes], Callable[[bytes], bytes]]]] = {
-    "base64": (of_base64, base64.b64encode),
-    "base64-url-safe": (of_url_safe, base64.urlsafe_b64encode),
-    "hex": (binascii.unhexlify, binascii.hexlify),
-}
 
 
 def _padded(raw: bytes, size: int) -> bytes:

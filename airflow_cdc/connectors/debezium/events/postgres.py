@@ -7,22 +7,21 @@ for it, which is never mistaken for a value.
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal as Number
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from airflow_cdc.connectors.debezium.events.texts import (
+    BYTES_IN_TEXT,
     FIRST_DAY,
     FIRST_MICROS,
     LAST_DAY,
     LAST_MICROS,
     instant,
-    of_base64,
-    of_url_safe,
+    iso_instant,
 )
 from airflow_cdc.connectors.debezium.names import is_true
 from airflow_cdc.core.dead_letter import MISREAD
@@ -38,12 +37,10 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
     from airflow_cdc.core.types import LogicalType
 
-# What a wiring is asked for, and what makes the logical value of it
-Carried: TypeAlias = tuple[Shape, Callable[[Any], Any]]
-
 _DECIMAL: Final = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d{1,4})?", re.ASCII)
 _PLAIN: Final = re.compile(r"-?(\d+(\.\d+)?|Infinity)", re.ASCII)
 _SPECIAL: Final = {"NAN": "NaN", "POSITIVE_INFINITY": "Infinity", "NEGATIVE_INFINITY": "-Infinity"}
+_WRITTEN: Final = {text: word for word, text in _SPECIAL.items()}
 _STRING, _INT, _BOOLEAN, _BYTES = Shape(Wire.STRING), Shape(Wire.INT), Shape(Wire.BOOLEAN), Shape(Wire.BYTES)
 PLACEHOLDER: Final = "__debezium_unavailable_value"
 _METADATA: Final = "provide.transaction.metadata"
@@ -111,26 +108,28 @@ class PostgresValues:
         """See value.Values. The row of a doubted value is read again, as of every value that the event may show otherwise."""
         words, kind = words_of(column.native), column.value_type
         if isinstance(kind, Array):
-            shape, read = self._array(column, kind.of)
+            own = self._array(column, kind.of)
         else:
             name = "enum" if words["type_kind"] == "e" else str(words["type"])
-            shape, read = self._carried(_Field(column, name, kind))
+            own = self._carried(_Field(column, name, kind))
         long = f"a long value that did not change is left out, and {MISREAD}"
-        return Value(shape, read, doubt="" if str(words["type"]) in _SHORT else long)
+        write = own.write and partial(_read_again, write=own.write, reader=own.read)
+        return replace(own, write=write, doubt="" if str(words["type"]) in _SHORT else long)
 
-    def _carried(self, field: _Field) -> Carried:
+    def _carried(self, field: _Field) -> Value:
         row = _EVENTS.get(field.type)
         if row is None or isinstance(field.kind, Unsupported):
             raise _refused(field.column, "Debezium's events do not carry it as the server writes it")
         return row(self, field)
 
-    def _array(self, column: Column, of: LogicalType) -> Carried:
+    def _array(self, column: Column, of: LogicalType) -> Value:
         words = words_of(column.native)
         name = "enum" if words.get("element_kind") == "e" else str(words["element"])
         if name not in _ELEMENTS:
             raise _refused(column, "Debezium's events do not carry such arrays as the server writes them")
-        shape, read = self._carried(_Field(column, name, of))
-        return Shape(Wire.ARRAY, of=shape), partial(_elements, read=read, absent=list(self.placeholder.encode()))
+        one = self._carried(_Field(column, name, of))
+        read = partial(_elements, read=one.read, absent=list(self.placeholder.encode()))
+        return Value(Shape(Wire.ARRAY, of=one.shape), read, list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +150,19 @@ def _mode_refused(field: _Field, setting: str, value: str, instead: str) -> Sche
     return _refused(field.column, why, f"Set {setting}={instead} on the connector.")
 
 
+def _read_again(value: Any, write: Callable[[Any], Any], reader: Callable[[Any], Any]) -> Any:
+    """The Connect value, if it is read as the same value: a placeholder is not, nor what a declared precision cuts off."""
+    wire = write(value)
+    if reader(wire) != value and value == value:  # noqa: PLR0124 - NaN is not equal to itself
+        raise NoValueError
+    return wire
+
+
+def _same(shape: Shape, check: Callable[[Any], Any] = as_is) -> Value:
+    """A value that is carried as it is."""
+    return Value(shape, check, as_is)
+
+
 def _elements(values: list[Any], read: Callable[[Any], Any], absent: list[int]) -> list[Any]:
     """All or nothing. Many dimensions arrive as one of only NULLs; `absent` is the placeholder in an array of numbers."""
     if values == absent or (values and all(one is None for one in values)) or any(one is WRONG for one in values):
@@ -161,31 +173,31 @@ def _elements(values: list[Any], read: Callable[[Any], Any], absent: list[int]) 
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _integer(_modes: PostgresValues, f: _Field) -> Carried:
+def _integer(_modes: PostgresValues, f: _Field) -> Value:
     most = 2 ** (63 if f.type in {"int8", "oid"} else 31)
-    return _INT, partial(within, low=-most, high=most - 1)
+    return _same(_INT, partial(within, low=-most, high=most - 1))
 
 
-def _boolean(_modes: PostgresValues, _f: _Field) -> Carried:
-    return _BOOLEAN, as_is
+def _boolean(_modes: PostgresValues, _f: _Field) -> Value:
+    return _same(_BOOLEAN)
 
 
-def _numeric(modes: PostgresValues, f: _Field) -> Carried:
+def _numeric(modes: PostgresValues, f: _Field) -> Value:
     if isinstance(f.kind, Text):  # each value has a scale of its own
         if modes.decimal != "string":
             raise _mode_refused(f, "decimal.handling.mode", modes.decimal, "string")
-        return _STRING, _digits
+        return Value(_STRING, _digits, lambda text: _WRITTEN.get(text, text))
     assert isinstance(f.kind, Decimal)  # noqa: S101 - the other logical type of a numeric
     precision, scale = f.kind.precision, f.kind.scale
     most = 10 ** (precision - scale) if precision <= DECIMAL_DIGITS else None
     fit = partial(_fitted, unit=Number(1).scaleb(-scale), most=most)
     if modes.decimal == "string":
-        return _STRING, partial(_written, fit=fit)
+        return Value(_STRING, partial(_written, fit=fit), partial(_plain, scale=_sent_scale(f)))
     if modes.decimal == "double":
         if max(precision, scale) > DOUBLE_DIGITS:
             raise _mode_refused(f, "decimal.handling.mode", modes.decimal, "string")
-        return Shape(Wire.FLOAT64), partial(_of_double, scale=scale, fit=fit)
-    return Shape(Wire.DECIMAL, scale=_sent_scale(f)), fit
+        return Value(Shape(Wire.FLOAT64), partial(_of_double, scale=scale, fit=fit))
+    return Value(Shape(Wire.DECIMAL, scale=_sent_scale(f)), fit, Number)
 
 
 def _sent_scale(f: _Field) -> int:
@@ -201,6 +213,10 @@ def _digits(text: str) -> str:
     if _PLAIN.fullmatch(text) is None:  # an exponent is not how the server writes a number
         raise NoValueError
     return text
+
+
+def _plain(number: Any, scale: int) -> str:
+    return f"{Number(number).quantize(Number(1).scaleb(-scale), context=WIDE):f}"
 
 
 def _written(text: str, fit: Callable[[Number], Any]) -> Any:
@@ -225,20 +241,20 @@ def _fitted(number: Number, unit: Number, most: int | None) -> Number | str:
     return fitted if most is not None else f"{fitted:f}"
 
 
-def _float4(_modes: PostgresValues, _f: _Field) -> Carried:
-    return Shape(Wire.FLOAT32), as_is
+def _float4(_modes: PostgresValues, _f: _Field) -> Value:
+    return _same(Shape(Wire.FLOAT32))
 
 
-def _float8(_modes: PostgresValues, _f: _Field) -> Carried:
-    return Shape(Wire.FLOAT64), as_is
+def _float8(_modes: PostgresValues, _f: _Field) -> Value:
+    return _same(Shape(Wire.FLOAT64))
 
 
-def _bits(_modes: PostgresValues, f: _Field) -> Carried:
+def _bits(_modes: PostgresValues, f: _Field) -> Value:
     """bit(1) is true or false; a longer one arrives as bytes, the last bits first, without zeros at the end."""
     if not isinstance(f.kind, Bits):
         raise _refused(f.column, "bits in such numbers arrive without their length")
     size = f.kind.size
-    return (_BOOLEAN, int) if size == 1 else (_BYTES, partial(_of_bits, size=size))
+    return Value(_BOOLEAN, int, bool) if size == 1 else Value(_BYTES, partial(_of_bits, size=size), _to_bits)
 
 
 def _of_bits(raw: bytes, size: int) -> int | Number:
@@ -248,11 +264,16 @@ def _of_bits(raw: bytes, size: int) -> int | Number:
     return Number(number) if size == 64 else number
 
 
+def _to_bits(number: Any) -> bytes:
+    size = int(number).bit_length()
+    return int(number).to_bytes((size + 7) // 8, "little")
+
+
 # --- dates and times -------------------------------------------------------------------------------------------------
 
 
-def _date(_modes: PostgresValues, _f: _Field) -> Carried:
-    return _INT, partial(within, low=FIRST_DAY, high=LAST_DAY)
+def _date(_modes: PostgresValues, _f: _Field) -> Value:
+    return _same(_INT, partial(within, low=FIRST_DAY, high=LAST_DAY))
 
 
 def _micros_each(modes: PostgresValues, f: _Field, *, of_day: bool) -> int:
@@ -262,34 +283,40 @@ def _micros_each(modes: PostgresValues, f: _Field, *, of_day: bool) -> int:
     return 1000 if adaptive and 0 <= digits <= 3 else 1
 
 
-def _time(modes: PostgresValues, f: _Field) -> Carried:
-    return _INT, partial(_micros, each=_micros_each(modes, f, of_day=True), low=-(2**63), high=2**63 - 1)
+def _time(modes: PostgresValues, f: _Field) -> Value:
+    return _counted(_micros_each(modes, f, of_day=True), -(2**63), 2**63 - 1)
 
 
-def _timestamp(modes: PostgresValues, f: _Field) -> Carried:
+def _timestamp(modes: PostgresValues, f: _Field) -> Value:
     each = _micros_each(modes, f, of_day=False)
-    return _INT, partial(_micros, each=each, low=FIRST_MICROS, high=LAST_MICROS)
+    return _counted(each, FIRST_MICROS, LAST_MICROS)
+
+
+def _counted(each: int, low: int, high: int) -> Value:
+    """Microseconds that are sent in units of `each`."""
+    return Value(_INT, partial(_micros, each=each, low=low, high=high), lambda micros: micros // each)
 
 
 def _micros(number: int, each: int, low: int, high: int) -> int:
     return within(number * each, low, high)
 
 
-def _instant(_modes: PostgresValues, _f: _Field) -> Carried:
-    return _STRING, instant
+def _instant(_modes: PostgresValues, f: _Field) -> Value:
+    digits = int(words_of(f.column.native).get("modifier", -1))
+    return Value(_STRING, instant, partial(iso_instant, digits=6 if digits < 0 else digits))
 
 
-def _interval(modes: PostgresValues, f: _Field) -> Carried:
+def _interval(modes: PostgresValues, f: _Field) -> Value:
     if modes.interval != "string":
         raise _mode_refused(f, "interval.handling.mode", modes.interval, "string")
-    return _STRING, as_is
+    return _same(_STRING)
 
 
 # --- text and bytes --------------------------------------------------------------------------------------------------
 
 
-def _present(modes: PostgresValues, _f: _Field) -> Carried:
-    return _STRING, partial(_there, absent=modes.placeholder)
+def _present(modes: PostgresValues, _f: _Field) -> Value:
+    return _same(_STRING, partial(_there, absent=modes.placeholder))
 
 
 def _there(value: Any, absent: Any) -> Any:
@@ -299,21 +326,23 @@ def _there(value: Any, absent: Any) -> Any:
     return value
 
 
-def _padded(modes: PostgresValues, _f: _Field) -> Carried:
-    """char(n) without its padding blanks, which carry no meaning."""
-    return _STRING, partial(_unpadded, absent=modes.placeholder)
+def _padded(modes: PostgresValues, f: _Field) -> Value:
+    """char(n) without its padding blanks, which carry no meaning. How many a bpchar without a length had is not known."""
+    size = int(words_of(f.column.native).get("modifier", -1)) - 4
+    write = None if size < 1 else lambda text: text.ljust(size)
+    return Value(_STRING, partial(_unpadded, absent=modes.placeholder), write)
 
 
 def _unpadded(text: str, absent: str) -> str:
     return str(_there(text, absent)).rstrip(" ")
 
 
-def _bytes(modes: PostgresValues, _f: _Field) -> Carried:
+def _bytes(modes: PostgresValues, _f: _Field) -> Value:
     absent = modes.placeholder.encode()
     if modes.binary == "bytes":
-        return _BYTES, partial(_there, absent=absent)
-    form = binascii.unhexlify if modes.binary == "hex" else of_base64 if modes.binary == "base64" else of_url_safe
-    return _STRING, partial(_of_text, form=form, absent=absent)
+        return _same(_BYTES, partial(_there, absent=absent))
+    form, write = BYTES_IN_TEXT[modes.binary]
+    return Value(_STRING, partial(_of_text, form=form, absent=absent), lambda raw: write(raw).decode())
 
 
 def _of_text(text: str, form: Callable[[bytes], bytes], absent: bytes) -> bytes:
@@ -321,10 +350,10 @@ def _of_text(text: str, form: Callable[[bytes], bytes], absent: bytes) -> bytes:
     return bytes(_there(form(written), absent))
 
 
-def _hstore(modes: PostgresValues, f: _Field) -> Carried:
+def _hstore(modes: PostgresValues, f: _Field) -> Value:
     if modes.hstore != "json":
         raise _mode_refused(f, "hstore.handling.mode", modes.hstore, "json")
-    return _STRING, partial(_document, absent=modes.placeholder)
+    return _same(_STRING, partial(_document, absent=modes.placeholder))
 
 
 def _document(text: str, absent: str) -> str:
@@ -333,7 +362,7 @@ def _document(text: str, absent: str) -> str:
     return document(text)
 
 
-_Event: TypeAlias = Callable[[PostgresValues, _Field], Carried]
+_Event: TypeAlias = Callable[[PostgresValues, _Field], Value]
 
 _TABLE: tuple[tuple[tuple[str, ...], _Event], ...] = (
     (("int2", "int4", "int8", "oid"), _integer),

@@ -111,7 +111,7 @@ class EnvelopeSealer:
     def _event(self, op: str, before: Part, after: Part, snapshot: str | None) -> bytes:
         fields = dict(self.value.fields)
         source = dict(self.value.inside(fields["source"]) or {})
-        told = {**self.block.elsewhere, **self.place.at, "snapshot": snapshot, **clocks(source, self.place.micros)}
+        told = {**dict(self.block.standing(self.place)), "snapshot": snapshot, **clocks(source, self.place.micros)}
         source |= {name: plain_part(self.value, value) for name, value in told.items() if name in source}
         fields |= {
             "before": before,

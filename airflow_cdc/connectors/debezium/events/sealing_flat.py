@@ -80,8 +80,7 @@ class FlattenedSealer:
         place, fields = self.pattern.place, dict(self.form.fields)
         of_source = [part.removeprefix("source.") for part in fields if part.startswith("source.")]
         source: Mapping[str, Any] = {
-            **self.block.elsewhere,
-            **place.at,
+            **dict(self.block.standing(place)),
             "snapshot": snapshot,
             **clocks(of_source, place.micros),
         }

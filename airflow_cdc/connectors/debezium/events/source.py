@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.events.record import LogPlace
 from airflow_cdc.events.value import WRONG, Missing, Shape, Wire
+from airflow_cdc.sources.postgres.position import postgres_position
 from airflow_cdc.sources.postgres.visible import ORIGIN as WAL
+from airflow_cdc.sources.postgres.visible import XIDS, Visible
+
+if TYPE_CHECKING:
+    from airflow_cdc.events.frame import Standing
 
 _INT, _STRING = Shape(Wire.INT), Shape(Wire.STRING)
 _COUNT: Final = Shape(Wire.INT, missing=Missing.ZERO)  # of a number that every event has
@@ -29,15 +34,15 @@ class SourceBlock:
         schema: the part that names the table's schema; `table` names the table, and every block has `ts_ms` and `snapshot`.
         parts: the parts that make a place, by name; a dotted one is of the event itself: `transaction.total_order`.
         place: their values, `None` for one that is not there, and the block's ts_ms → the change's place.
-        elsewhere: what the parts are that a row of a snapshot has no place for.
+        standing: what the parts are of a row of a snapshot that was taken there.
         whole_before: whether before images are complete. A table of PostgreSQL may send only the key of it, the rest as NULL.
     """
 
     schema: str
     parts: tuple[tuple[str, Shape], ...]
     place: Callable[[Sequence[Any], int | None], LogPlace | None]
+    standing: Callable[[Standing], Iterable[tuple[str, Any]]]
     whole_before: bool = True
-    elsewhere: Mapping[str, Any] = field(default_factory=dict)
 
 
 def _within(number: Any, bits: int = 64) -> bool:
@@ -121,14 +126,35 @@ def _committed_before(sequence: Any) -> int | None:
 
 
 _BINLOG: Final = (("gtid", _STRING), ("server_id", _COUNT), ("file", _STRING), ("pos", _COUNT), ("row", _COUNT))
-_NOT_IN_BINLOG: Final = {"server_id": 0, "gtid": None, "row": 0, "thread": None, "query": None, "sequence": None}
+_NOT_IN_BINLOG: Final[dict[str, Any]] = {
+    "server_id": 0,
+    "gtid": None,
+    "row": 0,
+    "thread": None,
+    "query": None,
+    "sequence": None,
+}
+
+
+def _at_wal(place: Standing) -> Iterator[tuple[str, Any]]:
+    """The transaction is the first that the snapshot does not show, as that of a connector's own snapshot is.
+
+    Case: at LSN 100, where 795:799:795 was visible, it is transaction 799, and the sequence [null,"100"].
+    """
+    lsn = place.at["lsn"]
+    yield from (("lsn", lsn), ("sequence", f'[null,"{lsn}"]'), ("xmin", None), ("origin", None), ("origin_lsn", None))
+    if snapshot := postgres_position(place.position).snapshot:
+        yield "txId", Visible.parse(snapshot).end % XIDS
+
+
 BLOCKS: Final[Mapping[str, SourceBlock]] = {
-    "mysql": SourceBlock("db", _BINLOG, _mysql, elsewhere=_NOT_IN_BINLOG),
-    "mariadb": SourceBlock("db", _BINLOG, _mariadb, elsewhere=_NOT_IN_BINLOG),
+    "mysql": SourceBlock("db", _BINLOG, _mysql, lambda place: (_NOT_IN_BINLOG | {**place.at}).items()),
+    "mariadb": SourceBlock("db", _BINLOG, _mariadb, lambda place: (_NOT_IN_BINLOG | {**place.at}).items()),
     "postgres": SourceBlock(
         "schema",
         (("txId", _INT), ("lsn", _INT), ("sequence", _STRING), ("transaction.total_order", _COUNT)),
         _wal,
+        _at_wal,
         whole_before=False,
     ),
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import re
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -22,6 +24,12 @@ def instant(text: str) -> int:
     return (datetime.fromisoformat(text) - EPOCH) // MICRO
 
 
+def iso_instant(micros: int, digits: int) -> str:
+    """The inverse of `instant`, with so many digits behind the seconds."""
+    moment = f"{EPOCH + MICRO * micros:%Y-%m-%dT%H:%M:%S.%f}".rjust(26, "0")  # a year before 1000 has no zeros here
+    return f"{moment[: 20 + digits] if digits else moment[:19]}Z"
+
+
 def of_base64(text: str | bytes) -> bytes:
     """The bytes in a text with its padding. Raises ValueError."""
     return base64.b64decode(text, validate=True)
@@ -30,3 +38,11 @@ def of_base64(text: str | bytes) -> bytes:
 def of_url_safe(text: str | bytes) -> bytes:
     """The bytes in a text of the alphabet for URLs, whose padding is kept, too. Raises ValueError."""
     return base64.b64decode(text, altchars=b"-_", validate=True)
+
+
+# binary.handling.mode → the bytes in a text, and the inverse
+BYTES_IN_TEXT: Final[Mapping[str, tuple[Callable[[str | bytes], bytes], Callable[[bytes], bytes]]]] = {
+    "base64": (of_base64, base64.b64encode),
+    "base64-url-safe": (of_url_safe, base64.urlsafe_b64encode),
+    "hex": (binascii.unhexlify, binascii.hexlify),
+}
