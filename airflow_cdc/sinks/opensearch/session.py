@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from opensearchpy import OpenSearch
+from opensearchpy import OpenSearch, Urllib3HttpConnection
 from opensearchpy.exceptions import ConnectionError as Unreachable
 from opensearchpy.exceptions import ImproperlyConfigured, OpenSearchException, SSLError, TransportError
+from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import InsecureRequestWarning
 
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UnknownStateError
@@ -31,7 +34,46 @@ _TLS_TODO: Final = (
     " check schema, port, cert_file and key_file."
 )
 _BUSY: Final = 429
+_LONGEST_S: Final = 3600.0
 _SERVER_FAULT: Final = 500
+
+
+class _Http(HTTPConnection):
+    """A connection whose timeout is for a whole answer: a server that sends a byte each second would hold a call for ever."""
+
+    def getresponse(self) -> Any:
+        """The answer, with its body. Raises TimeoutError."""
+        passed, own = threading.Event(), self.sock
+
+        def end() -> None:
+            passed.set()
+            with suppress(OSError):
+                own.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(float(self.timeout or 0) or _LONGEST_S, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer = super().getresponse()
+        except Exception:
+            if passed.is_set():
+                raise TimeoutError from None
+            raise
+        finally:
+            timer.cancel()
+        if passed.is_set():  # half an answer without a length looks like a whole one
+            raise TimeoutError
+        return answer
+
+
+class _Https(_Http, HTTPSConnection):
+    """One over TLS."""
+
+
+class _Deadlined(Urllib3HttpConnection):  # type: ignore[misc]  # it has no types
+    def _create_urllib3_pool(self) -> None:
+        super()._create_urllib3_pool()
+        self.pool.ConnectionCls = _Https if self.pool.scheme == "https" else _Http
 
 
 class Session:
@@ -75,6 +117,7 @@ def connect(endpoint: OpenSearchEndpoint) -> OpenSearch:
     try:
         return OpenSearch(
             [endpoint.url],
+            connection_class=_Deadlined,
             timeout=endpoint.timeout,
             max_retries=2,
             retry_on_timeout=False,
