@@ -43,10 +43,10 @@ class _Http(HTTPConnection):
 
     def getresponse(self) -> Any:
         """The answer, with its body. Raises TimeoutError."""
-        passed, own = threading.Event(), self.sock
+        late, own = threading.Event(), self.sock
 
         def end() -> None:
-            passed.set()
+            late.set()
             with suppress(OSError):
                 own.shutdown(socket.SHUT_RDWR)
 
@@ -56,12 +56,12 @@ class _Http(HTTPConnection):
         try:
             answer = super().getresponse()
         except Exception:
-            if passed.is_set():
+            if late.is_set():
                 raise TimeoutError from None
             raise
         finally:
             timer.cancel()
-        if passed.is_set():  # half an answer without a length looks like a whole one
+        if late.is_set():  # half an answer without a length looks like a whole one
             raise TimeoutError
         return answer
 
