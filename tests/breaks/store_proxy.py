@@ -46,6 +46,7 @@ class _Handler(BaseHTTPRequestHandler):
     """One connection of a client. Its server is a _Server."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are sent one after the other: 47 ms a request without, 4 with
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""
