@@ -137,17 +137,22 @@ class Grouped(Topics):
     def members(self, _group: str) -> list[str]:
         return ["own-1", "theirs"]
 
-    def offsets_since(self, waiting: Any, _since: int) -> dict[str, dict[int, int]]:
-        return {name: {partition: begin for partition, (begin, _) in spans.items()} for name, spans in waiting.items()}
+    def now_ms(self, _topics: Any) -> int:
+        return 100_000_000
+
+    def offsets_since(self, waiting: Any, since: int) -> dict[str, dict[int, int]]:
+        """Record 4 is the first that is young enough, by the clock of the events."""
+        assert since == 100_000_000 - PIPELINE.policy.max_lag * 1000
+        return {name: dict.fromkeys(spans, 4) for name, spans in waiting.items()}
 
 
 def known(letters: str, *tables: str) -> FeederFacts:
     """The facts of a sink connector of these topics; each holds records 2 to 5."""
-    capture = SimpleNamespace(topic_of=lambda table: f"t.{table}")
+    capture = SimpleNamespace(topic_of=lambda table: f"t.{table}", heartbeat_topic="")
     clients = Parts(*cast("Any", (None, None, Grouped(5, frozenset(), [{}], first=2), None, None)))
     clients = replace(clients, feeder=cast("Any", Lettered(letters=letters)))
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, tables=tables))
-    run = Run(pipeline, clients, "run-1", "/tmp")  # noqa: S108 - nothing is written
+    run = Run(pipeline, clients, "run-1", "/nowhere")
     facts = filling.feeder_facts(run, cast("Any", SimpleNamespace(capture=capture, capture_fault=None)))
     assert facts is not None
     return facts
@@ -167,6 +172,11 @@ def test_rows_that_a_sink_connector_set_aside_are_counted_and_are_no_events_that
 ) -> None:
     facts = known(topic, "shop.a", "shop.b")
     assert (facts.letters, set(facts.topics)) == (letters, topics)
+
+
+def test_records_that_wait_for_longer_than_the_policy_allows_are_late_by_the_clock_of_the_events() -> None:
+    """INV 46: a worker's clock may be hours off."""
+    assert dict(known("", "shop.a", "shop.b").late) == {"t.shop.a": 2, "t.shop.b": 2}
 
 
 def test_only_members_that_are_not_its_own_tasks_share_its_group() -> None:
