@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -29,12 +31,12 @@ def states(part: Callable[[Run], Iterator[Check]], run: Run) -> dict[str, str]:
     return {check.name: check.state for check in part(run)}
 
 
-def run_of(*, sink: bool = True, policy: Policy | None = None, **config: str) -> Run:
+def run_of(config: dict[str, str] | None = None, *, sink: bool = True, policy: Policy | None = None) -> Run:
     """A run of a pipeline whose tables are KEYED and KEYLESS."""
     run = recovering()
     clients: Any = run.clients
     clients.source.definitions.side_effect = lambda names: {t.full_name: t for t in (KEYED, KEYLESS)}
-    clients.connector.raw_config.return_value = {**DEBEZIUM, **config}
+    clients.connector.raw_config.return_value = {**DEBEZIUM, **(config or {})}
     pipeline = run.pipeline if sink else replace(run.pipeline, sink=NO_SINK)
     return replace(run, pipeline=replace(pipeline, policy=policy or Policy()))
 
@@ -50,7 +52,6 @@ def run_of(*, sink: bool = True, policy: Policy | None = None, **config: str) ->
 def test_a_part_that_cannot_be_read_is_named_with_what_to_do(error: Exception, state: str) -> None:
     def check_lake(_run: Run) -> Iterator[Check]:
         raise error
-        yield
 
     (check,) = doctor.guarded(check_lake, recovering())
     assert (check.subject, check.name, check.state, check.todo) == ("shop", "lake", state, "Start it.")
@@ -60,7 +61,6 @@ def test_a_part_that_cannot_be_read_is_named_with_what_to_do(error: Exception, s
 def test_a_part_that_cannot_be_read_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(_run: Run) -> Iterator[Check]:
         raise UnknownStateError("no answer")
-        yield
 
     def well(_run: Run) -> Iterator[Check]:
         yield Check("shop", "control", "ok", "epoch 4")
@@ -144,7 +144,7 @@ def test_a_connector_that_does_not_run_is_a_warning_that_says_what_to_ask(
 def test_settings_that_hide_a_gap_are_wrong_and_those_that_leave_out_rows_where_rows_are_mirrored(
     config: dict[str, str], sink: bool, told: dict[str, str]
 ) -> None:
-    run = run_of(sink=sink, **config)
+    run = run_of(config, sink=sink)
     connector: Any = run.clients.connector
     connector.facts.return_value = facts("RUNNING", "RUNNING")
     found = {check.name: check for check in doctor._connector(run)}
@@ -167,7 +167,7 @@ def test_topics_and_tables_that_are_not_there_yet_are_counted() -> None:
 
 
 def test_topics_that_no_setting_names_are_a_warning_and_no_end() -> None:
-    run = run_of(**{"transforms": "r", "transforms.r.type": "com.example.Own"})
+    run = run_of({"transforms": "r", "transforms.r.type": "com.example.Own"})
     (check,) = doctor._transport(run)
     assert (check.state, check.found.startswith("topics: unknown, because")) == ("warn", True)
 
@@ -215,7 +215,7 @@ def test_two_wheels_that_write_one_folder_must_be_of_one_version(
 )
 def test_spark_needs_java_17(monkeypatch: pytest.MonkeyPatch, says: str, state: str) -> None:
     monkeypatch.setattr(doctor, "java_command", lambda: "java")
-    monkeypatch.setattr(doctor.subprocess, "run", lambda *_, **__: SimpleNamespace(stderr=says))
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: SimpleNamespace(stderr=says))
     check = doctor._java()
     assert (check.state, bool(check.todo)) == (state, state == "bad")
 
@@ -224,7 +224,7 @@ def test_a_machine_without_java_or_spark_is_told_what_to_install_but_not_where_n
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(doctor, "java_command", lambda: "")
-    monkeypatch.setattr(doctor.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
     found = {check.name: check for check in doctor.doctor_installation()}
     assert [(found[name].state, bool(found[name].todo)) for name in ("java", "spark-submit")] == [("bad", True)] * 2
     assert doctor.doctor_installation(mirrors=False) == []

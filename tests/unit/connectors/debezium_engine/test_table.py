@@ -41,7 +41,7 @@ def put(database: sqlite3.Connection, *rows: tuple[str, str, str, str, int]) -> 
 
 def kept(database: sqlite3.Connection) -> list[tuple[str, str | None]]:
     found = database.execute(f"SELECT offset_key, offset_val FROM {NAME} ORDER BY record_insert_ts")
-    return [tuple(row) for row in found]  # type: ignore[misc]
+    return [tuple(row) for row in found]
 
 
 def test_where_the_engine_has_not_made_its_table_there_are_no_offsets(offsets: TableOffsets) -> None:
