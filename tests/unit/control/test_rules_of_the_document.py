@@ -20,7 +20,14 @@ from airflow_cdc.control.control import KEEP_AUDIT, Control
 from airflow_cdc.control.document import EMPTY, KEEP_RUNS, parse
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
-from airflow_cdc.core.errors import RecoveryOpenError, SinkError, StaleHeadError, UnknownStateError, UsageError
+from airflow_cdc.core.errors import (
+    LeaseHeldError,
+    RecoveryOpenError,
+    SinkError,
+    StaleHeadError,
+    UnknownStateError,
+    UsageError,
+)
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.report import Verdict
@@ -369,3 +376,75 @@ def test_a_document_of_a_format_that_is_not_known_is_refused_by_its_number(form:
     with pytest.raises(ValueError, match="and this version reads formats up to 3"):
         parse(f'{{"format": {form}}}')
     assert parse('{"format": 3}') == parse('{"format": 2}') == parse('{"format": 1}') == parse("{}")
+
+
+# --- what a write changes -------------------------------------------------------------------------------------------------
+
+# each write, and the parts of the document that may differ after it
+WRITES: dict[str, tuple[Any, set[str]]] = {
+    "a server": (lambda c: c.note_server("uuid"), {"ledger"}),
+    "a note": (lambda c: c.ledger_set("run:1", "w", 1), {"ledger"}),
+    "a first note": (lambda c: c.ledger_once("run:1", "v", 1), {"ledger"}),
+    "an audit's line": (lambda c: c.audit("ann", "change", 1, 2), {"audit"}),
+    "stamps": (lambda c: c.mirror_stamps({ORDERS: Stamp(9)}), {"stamps"}),
+    "a night's comparison": (lambda c: c.check_done("night:2", ORDERS, {"at": "3"}, {}), {"checks", "ledger"}),
+    "another comparison": (lambda c: c.compared(xa(7), {ORDERS: Verdict.MATCH}), {"xa"}),
+    "a lease": (lambda c: c.renew("run:1", 60), {"lease"}),
+    "a lease given back": (lambda c: c.release("run:1"), {"lease"}),
+    "a step's change": (
+        lambda c: c.change_recovery("run:1", lambda now: replace(now, strategy="x"), read_position),
+        {"recovery"},
+    ),
+    "an epoch": (lambda c: c.raise_epoch("run:1"), {"epoch", "epochs", "recovery", "ledger"}),
+    "the end of a recovery": (lambda c: c.close_recovery("run:1"), {"recovery", "ledger"}),
+    "tables given up": (
+        lambda c: c.abandon([ORDERS], "ann", "it was dropped", read_position),
+        {"recovery", "ledger", "audit", "abandoned"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("write", "parts"), WRITES.values(), ids=WRITES)
+def test_a_write_changes_its_own_part_of_the_document_and_no_other(
+    control: Control, write: Any, parts: set[str]
+) -> None:
+    """What another run or command noted must outlive it: an epoch that is lost would let old rows be taken for new."""
+    opened(control)
+    control.acquire("run:1", 30)
+    control.mirror_stamps({ORDERS: Stamp(1), CUSTOMERS: Stamp(1)})
+    control.check_done("night:1", CUSTOMERS, {"at": "1"}, {"verdict": "MATCH"})
+    control.compared(xa(1), {ORDERS: Verdict.MATCH, CUSTOMERS: Verdict.MATCH})
+    control.audit("ann", "begin", 0, 1)
+    before = control.state()
+    write(control)
+    after = control.state()
+    assert {part for part in {*before, *after} - {"writes"} if before.get(part) != after.get(part)} <= parts
+    assert after.keys() == before.keys()
+    assert before["ledger"].keys() <= after["ledger"].keys()
+    assert before != after
+
+
+def test_how_long_the_last_recovery_read_is_kept_for_the_next_forecast(control: Control) -> None:
+    """Also over one that read no table."""
+    opened(control)
+    control.ledger_set("run:1", "step:snapshot", {"seconds": 12.5})
+    control.close_recovery("run:1")
+    assert control.facts().read_seconds == 12.5
+    opened(control, "run:2")
+    control.close_recovery("run:2")
+    assert control.facts().read_seconds == 12.5
+
+
+@pytest.mark.parametrize(("owner", "renewed"), [("run:1", True), ("run:2", False)])
+def test_a_lease_that_was_let_go_is_renewed_by_the_run_whose_recovery_is_open_and_no_other(
+    control: Control, owner: str, renewed: bool
+) -> None:
+    """A run that failed lets go, and its cleared task goes on."""
+    opened(control)
+    control.acquire("run:1", 60)
+    control.release("run:1")
+    if renewed:
+        assert control.renew(owner, 60).owner == owner
+    else:
+        with pytest.raises(LeaseHeldError):
+            control.renew(owner, 60)

@@ -194,3 +194,10 @@ def test_the_masker_takes_no_longer_than_the_text_is_long(part: str) -> None:
 def test_spark_hides_what_the_masker_hides(name: str) -> None:
     """In its UI and its event log; Java reads the expression as Python does."""
     assert re.search(SPARK_REDACTION, name)
+
+
+def test_what_is_too_short_to_be_masked_pushes_out_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets, "_known", {})
+    secrets.remember(f"secret-{n}" for n in range(2_000))
+    secrets.remember(["a", "ab", "abc"])
+    assert mask_text("secret-0 x") == f"{MASK} x"

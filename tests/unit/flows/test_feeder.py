@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.errors import ConnectorError, DeadlineError, UnknownStateError
+from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError, UnknownStateError
 from airflow_cdc.core.feeder import FeederFacts
 from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.topics import TopicState
@@ -146,14 +146,14 @@ class Grouped(Topics):
         return {name: dict.fromkeys(spans, 4) for name, spans in waiting.items()}
 
 
-def known(letters: str, *tables: str) -> FeederFacts:
+def known(letters: str, *tables: str, unknown: Any = None) -> FeederFacts:
     """The facts of a sink connector of these topics; each holds records 2 to 5."""
     capture = SimpleNamespace(topic_of=lambda table: f"t.{table}", heartbeat_topic="")
     clients = Parts(*cast("Any", (None, None, Grouped(5, frozenset(), [{}], first=2), None, None)))
     clients = replace(clients, feeder=cast("Any", Lettered(letters=letters)))
     pipeline = replace(PIPELINE, source=replace(PIPELINE.source, tables=tables))
     run = Run(pipeline, clients, "run-1", "/nowhere")
-    facts = filling.feeder_facts(run, cast("Any", SimpleNamespace(capture=capture, capture_fault=None)))
+    facts = filling.feeder_facts(run, cast("Any", unknown or SimpleNamespace(capture=capture, capture_fault=None)))
     assert facts is not None
     return facts
 
@@ -181,3 +181,10 @@ def test_records_that_wait_for_longer_than_the_policy_allows_are_late_by_the_clo
 
 def test_only_members_that_are_not_its_own_tasks_share_its_group() -> None:
     assert known("", "shop.a").strangers == ("theirs",)
+
+
+def test_settings_of_the_source_connector_that_make_no_sense_are_the_error_of_its_sink_connectors_look() -> None:
+    fault = ConfigError("transforms.r.type is unknown")
+    for capture_fault, said in ((fault, "transforms.r.type is unknown"), (None, "settings were not read")):
+        with pytest.raises((ConfigError, ConnectorError), match=said):
+            known("", "shop.a", unknown=SimpleNamespace(capture=None, capture_fault=capture_fault))

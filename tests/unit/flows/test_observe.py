@@ -501,3 +501,10 @@ def test_a_healthy_look_at_tables_that_others_write_notes_the_server(run: Run, c
     assert noted(others, replace(seen, control=replace(CONTROL, servers=(SOURCE.server_uuid,))), diagnosis) == 0
     clients.control.note_server.side_effect = UnknownStateError("no")
     assert noted(others, seen, diagnosis) == 1
+
+
+@pytest.mark.parametrize("watch", [0.0, -1.0])
+def test_a_look_without_watching_asks_no_topic_a_second_time(run: Run, clients: Any, watch: float) -> None:
+    clients.source.facts_for.return_value = STUCK
+    assert diagnose(observe.observe(run, watch=watch)).code == "HEALTHY"
+    clients.transport.end_offsets.assert_not_called()

@@ -152,3 +152,9 @@ def test_inv_38_a_heartbeat_or_an_offset_of_its_own_shows_that_the_connector_rea
     answers(run, iter([offset(80), offset(81)]))
     heartbeats(run, 7)
     assert reached.wait_reading(run, offset(80)) == "offset"
+
+
+def test_whoever_wants_no_notes_waits_all_the_same(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reached, "TELL_SECONDS", 0.0)
+    answers(run, (offset(70 + at, age=3600 - at * 300) for at in range(11)))
+    assert reached.wait_past(run, WATERMARK).raw["gtids"] == f"{UUID}:1-80"

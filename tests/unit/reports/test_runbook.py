@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from airflow_cdc.core.error_texts import match
+from airflow_cdc.core.error_texts import KnownText, match
 from airflow_cdc.decisions.diagnosis.screen import Screen, needed
 from airflow_cdc.kinds import all_texts
 from airflow_cdc.reports.runbook import first_aid
@@ -35,3 +35,27 @@ def test_the_screen_hides_no_row_that_matches() -> None:
 def test_every_row_can_be_screened() -> None:
     """Without words to look for first, a row would be matched against each of a log's thousands of entries."""
     assert [row.pattern for row in all_texts() if not needed(row.pattern)] == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("log .* purged", "The log mysql-bin.000004 was PURGED"),
+        ("the log.file is gone", "the log-file is gone"),
+        ("behaviou?r unknown", "behavior unknown"),
+        ("re(?:ad|write)s fail", "all rewrites fail"),
+        ("(?:cannot|could not) read", "it could not read"),
+        (r"error \d{4} of", "error 1236 of the server"),
+        ("[Aa]ccess denied", "Access denied"),
+        (r"position \(pos\) lost", "position (pos) lost"),
+        ("^first|last$", "at last"),
+        ("begin (?!never)now", "begin now"),
+        ("wait+ing for", "waitttting for"),
+        (r"log\nlost", "log\nlost"),
+    ],
+)
+def test_no_text_that_a_pattern_matches_is_passed_over(pattern: str, text: str) -> None:
+    """Whatever stands in a pattern for more than itself is no word to look for first."""
+    row = KnownText("CODE", 1, pattern, "a meaning")
+    assert row.named_in(text) is not None
+    assert Screen([row]).first(text) == row.named_in(text)

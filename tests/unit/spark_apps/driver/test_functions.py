@@ -86,3 +86,21 @@ def test_inv_29_different_decimals_have_different_texts(number: Decimal) -> None
 @pytest.mark.parametrize("text", ["", "{", "nope", "NaN", "[Infinity]", "1e999", "[" * 100_000])
 def test_what_is_no_json_is_none(text: str) -> None:
     assert json_canonical(text) is None
+
+
+EXACT = "0.12345678901234567890123456789"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        (f"[1.0, {EXACT}, [{EXACT}, null]]", f"[1,{EXACT},[{EXACT},null]]"),
+        (
+            f'{{"b": [{EXACT}, "x"], "a": {{"d": {EXACT}, "c": true}}}}',
+            f'{{"a":{{"c":true,"d":{EXACT}}},"b":[{EXACT},"x"]}}',
+        ),
+        (f"[{EXACT}00]", f"[{EXACT}]"),
+    ],
+)
+def test_a_number_keeps_all_its_digits_wherever_it_stands_in_a_document(text: str, kept: str) -> None:
+    assert json_canonical(text) == kept
