@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -41,4 +42,18 @@ time_t time(time_t *into) {
     clock_gettime(CLOCK_REALTIME, &real);
     if (into) *into = real.tv_sec;
     return real.tv_sec;
+}
+
+/* A deadline of the shifted clock is one of the kernel's, which is not shifted; one of the monotonic clock is small. */
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until) {
+    static int (*real)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+    struct timespec kernels = *until;
+    if (!real) {
+        /* a plain dlsym finds the form of before glibc 2.3.2 first */
+        void *found = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+        if (!found) found = dlsym(RTLD_NEXT, "pthread_cond_timedwait");
+        real = (int (*)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *))found;
+    }
+    if (kernels.tv_sec > 1000000000) kernels.tv_sec -= shift();
+    return real(cond, mutex, &kernels);
 }
