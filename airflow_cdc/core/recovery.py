@@ -130,7 +130,7 @@ class HistoryDoubts:
     Attributes:
         differences: table → where the connector's definitions differ from the source.
         since: epoch milliseconds of the newest snapshot in them before they are rebuilt; None: not looked at yet.
-        doubted: definitions were recorded together with a replica's own (errant) transactions.
+        doubted: definitions were recorded together with a replica's own (errant) transactions, or were wrong past W.
     """
 
     differences: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -292,6 +292,10 @@ class OpenRecovery:
     def rebuilding_since(self, since: int) -> OpenRecovery:
         """The definitions are being rebuilt; those newer than `since` (epoch milliseconds) are new. The first call decides."""
         return self if self.history.since is not None else replace(self, history=replace(self.history, since=since))
+
+    def definitions_doubted(self) -> OpenRecovery:
+        """The connector's definitions are wrong although it has read past W: the next try rebuilds them, under a new W."""
+        return replace(self.outdated(), history=replace(self.history, doubted=True))
 
     def resumes(self, text: str) -> OpenRecovery:
         """How far the connector has come while we wait for it."""

@@ -76,6 +76,8 @@ def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
         from_the_start_again(run, recovery)
     shown = wait_reading(run, recovery.written or {})
     reached = _streaming(run, watermark)
+    if recovery.offset_kept and not rebuild:
+        _has_read_changes(run, recovery)
     at = now_iso()
     change(run, lambda now: now.resumed(at))
     return {
@@ -260,6 +262,27 @@ def history_rebuilt(run: Run, since: int, tables: Sequence[str], task: str = "re
 
     standstill = run.pipeline.policy.standstill
     poll_while_moving(probe, standstill=standstill, interval=1.0, what="the connector to rebuild its schema history")
+
+
+def _has_read_changes(run: Run, recovery: OpenRecovery) -> None:
+    """Check the connector's definitions once it is past W: the changes before W were left for it to read (INV 12).
+
+    Raises SchemaError for one that is neither the source's nor about to be: the next try rebuilds them.
+    """
+    if not settings(run).reports_ddl:
+        return
+    at_w = {
+        name: table
+        for name, table in defined(run, recovery.tables).items()
+        if recovery.definitions.get(name) == table.fingerprint  # another came after W, and is read in its turn
+    }
+    if wrong := history(run).differences(at_w):
+        change(run, OpenRecovery.definitions_doubted)
+        raise SchemaError(
+            f"the connector is past the watermark, and its definition of {', '.join(sorted(wrong))} is not the source's",
+            where=run.where,
+            todo=new_watermark(run),
+        )
 
 
 def _as_at_w(run: Run, definitions: Mapping[str, Table]) -> None:

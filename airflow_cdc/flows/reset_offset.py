@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.offset import OffsetEntry, RawOffset, entry_of
 from airflow_cdc.core.pipeline import Corrected
@@ -75,12 +76,36 @@ def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     check_held(run, watermark)
     offset = stored_value(run) or {}  # unchanged: it is compared with what the connector commits next
     check_place(run, offset)
-    differences = _history(run, definitions, offset)
+    differences: Mapping[str, tuple[str, ...]] = _history(run, definitions, offset)
+    if recovery.history.doubted:
+        differences = {**_doubts(definitions), **differences}
+    elif not _read_up_to(run, offset, watermark):
+        differences = _not_ahead(run, differences)
     if differences:
         _others_unchanged(run, set(definitions), offset)
     at = now_iso()
     change(run, lambda now: now.wrote(offset, at, differences))
     return {"offset_before": offset, "offset_after": offset, "history_differences": _lists(differences), "kept": True}
+
+
+def _read_up_to(run: Run, offset: RawOffset, watermark: Watermark) -> bool:
+    """Whether no statement before W is left that could explain how the connector's definitions differ."""
+    stored = read(run, offset)
+    if stored.has_read(watermark) is not False:
+        return True
+    return stored.position is not None and run.clients.source.at_rest(stored.position, watermark)
+
+
+def _not_ahead(run: Run, differences: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    """Tables to rebuild for a connector that continues from before W: those that it does not know.
+
+    What it knows otherwise was changed after its position, and it reads that change in its turn. With a rebuilt definition
+    it would not: Debezium fails at a CHANGE of a column that this no longer has. Raises SchemaError if both are needed.
+    """
+    unknown = {table: texts for table, texts in differences.items() if texts == (NOT_IN_HISTORY,)}
+    if unknown and (changed := sorted(differences.keys() - unknown)):
+        raise _changed_ahead(run, changed)
+    return unknown
 
 
 def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
@@ -91,13 +116,17 @@ def _others_unchanged(run: Run, recovered: set[str], offset: RawOffset) -> None:
     others = [table for table in run.pipeline.source.tables if table not in recovered]
     changed = _history(run, present(run, others), offset) if others else {}
     if changed:
-        raise SchemaError(
-            f"{', '.join(sorted(changed))} changed after the connector's position, and its schema history must be rebuilt "
-            "for the tables of this recovery",
-            where=run.where,
-            todo="Give up the recovery (airflow cdc abandon), start the connector, and trigger cdc_recovery once the "
-            "connector has read that change.",
-        )
+        raise _changed_ahead(run, sorted(changed))
+
+
+def _changed_ahead(run: Run, tables: Sequence[str]) -> SchemaError:
+    return SchemaError(
+        f"{', '.join(tables)} changed after the connector's position, and its schema history must be rebuilt "
+        "for the tables of this recovery",
+        where=run.where,
+        todo="Give up the recovery (airflow cdc abandon), start the connector, and trigger cdc_recovery once the "
+        "connector has read that change.",
+    )
 
 
 def _already(run: Run, watermark: Watermark) -> bool:
@@ -137,5 +166,5 @@ def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> 
 
 
 def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
-    """Doubt every table's history after an abandoned detour: it may hold positions that the source will never reach."""
-    return dict.fromkeys(definitions, ("it was recorded together with errant transactions of a replica",))
+    """Doubt every table's history: after an abandoned detour it may hold positions that the source will never reach."""
+    return dict.fromkeys(definitions, ("it was recorded with a replica's errant transactions, or was wrong past W",))

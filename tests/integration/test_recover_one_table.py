@@ -96,6 +96,28 @@ def test_inv_39_an_added_table_is_read_alone_and_the_others_are_applied_meanwhil
         assert followed.differences(table) == ([], []), table
 
 
+def test_inv_11_a_column_renamed_between_the_offset_and_the_watermark_is_read_in_its_turn(followed: Followed) -> None:
+    """A rebuilt history has no column of the old name, at whose CHANGE Debezium fails."""
+    rig, run = followed.rig, replace(followed.base, run_id="rec-1")
+    rig.run("INSERT INTO others VALUES (7, 'read')")
+    decision = decide(run)
+    open_recovery(run, Decision.from_json(decision))
+    connector.stop(run)
+    rig.run(
+        "ALTER TABLE added CHANGE a c VARCHAR(9)", "INSERT INTO added VALUES (3, 'c')", "DELETE FROM added WHERE id = 1"
+    )
+    watermark.fence_and_watermark(run)
+    recover(run, rig.spark)
+    assert offset.reset_offset(run)["history_differences"] == {}
+    connector.resume(run)
+    rig.run("INSERT INTO added VALUES (4, 'd')")
+    assert verify(run, rig.spark)["verdict"] == "MATCH"
+    publish(run)
+    close(run)
+    followed.apply("apply-1")
+    assert followed.differences("added") == ([], [])
+
+
 def test_inv_39_a_recovery_that_moves_the_offset_asks_a_new_epoch_of_every_table(followed: Followed) -> None:
     """The changes between the two positions are of all tables: one that is not read again has lost some."""
     rig, run = (

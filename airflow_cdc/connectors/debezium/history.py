@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
@@ -85,7 +86,6 @@ _FIXED_LENGTHS: Final = {
 }
 _LENGTHS: Final = frozenset({"char", "varchar", "binary", "varbinary", *_FIXED_LENGTHS})
 _PRECISIONS: Final = {"decimal": 10, "bit": 1, "float": 12, "double": 22}
-NOT_IN_HISTORY: Final = "the schema history has no such table"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from airflow_cdc.connectors.debezium import problems_events as events
 from airflow_cdc.connectors.debezium.error_texts import TEXTS
 from airflow_cdc.connectors.debezium.healing import healing_settings, publication_of, remakes_publication
-from airflow_cdc.connectors.debezium.history import NOT_IN_HISTORY
+from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, HistoryFacts, SchemaFacts
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Evidence, Problem, Rules

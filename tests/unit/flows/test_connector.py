@@ -148,3 +148,39 @@ def test_the_source_is_asked_each_time_whether_the_history_agrees(
     rebuilding(monkeypatch, clients, ORDERS, ALTERED, at_w=None)
     with pytest.raises(DeadlineError):
         rebuilding(monkeypatch, clients, ORDERS, at_w=ORDERS, newest=1)
+
+
+def past_w(
+    monkeypatch: pytest.MonkeyPatch, clients: Any, now: Table, known: Any, *, reported: bool = True
+) -> list[OpenRecovery]:
+    """The look at the connector's definitions past W, for a source that is at `now` since; what it stored."""
+    recovery = replace(OPEN, offset_kept=True, tables=("shop.orders",), definitions={"shop.orders": ORDERS.fingerprint})
+    monkeypatch.setattr(connector, "settings", lambda _run: SimpleNamespace(reports_ddl=reported))
+    monkeypatch.setattr(connector, "defined", lambda *_: {"shop.orders": now})
+    definitions: Any = create_autospec(TableDefinitions, instance=True)
+    definitions.differences.side_effect = lambda tables: {name: known for name in tables if known}
+    monkeypatch.setattr(connector, "history", lambda _run: definitions)
+    stored: list[OpenRecovery] = []
+    monkeypatch.setattr(connector, "change", lambda _run, transition: stored.append(transition(recovery)))
+    connector._has_read_changes(Run(PIPELINE, clients, "r", "/reports"), recovery)
+    return stored
+
+
+def test_inv_12_a_definition_that_is_wrong_past_the_watermark_is_rebuilt_by_the_next_try(
+    clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was taken for one that a statement ahead would change."""
+    with pytest.raises(SchemaError, match=r"past the watermark, and its definition of shop.orders") as caught:
+        past_w(monkeypatch, clients, ORDERS, ("column note: not in the source",))
+    assert "airflow cdc recover shop" in caught.value.todo
+
+
+@pytest.mark.parametrize(
+    ("now", "known", "reported"),
+    [(ORDERS, (), True), (ALTERED, ("column note: only in the source",), True), (ORDERS, ("anything",), False)],
+    ids=["it has read the change", "another change came after W", "no history"],
+)
+def test_inv_12_past_the_watermark_a_definition_may_only_lag_behind_what_came_after(
+    clients: Any, monkeypatch: pytest.MonkeyPatch, now: Table, known: Any, reported: bool
+) -> None:
+    assert past_w(monkeypatch, clients, now, known, reported=reported) == []

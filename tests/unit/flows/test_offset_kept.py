@@ -12,6 +12,7 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec
 from airflow_cdc.control.control import Control
+from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.position import Watermark
@@ -133,6 +134,65 @@ def test_inv_39_a_history_is_not_rebuilt_over_another_tables_change(
         offset.reset_offset(run(clients))
     del differ["shop.customers"]
     assert set(offset.reset_offset(run(clients))["history_differences"]) == {"shop.orders"}
+
+
+CHANGED = {"shop.orders": ("column n: not in the source", "column m: only in the source")}
+UNKNOWN = {"shop.orders": (NOT_IN_HISTORY,)}
+
+
+@pytest.mark.parametrize(
+    ("gtids", "differ", "rebuilt"),
+    [
+        (f"{UUID}:1-70", CHANGED, {}),
+        (f"{UUID}:1-80", CHANGED, CHANGED),
+        (f"{UUID}:1-70", UNKNOWN, UNKNOWN),
+        (f"{UUID}:1-70", {}, {}),
+    ],
+    ids=[
+        "it reads the change in its turn",
+        "no change is left to read",
+        "a table that it does not know",
+        "as the source",
+    ],
+)
+def test_inv_11_a_change_that_lies_ahead_of_the_connector_rebuilds_no_history(
+    clients: Any, monkeypatch: pytest.MonkeyPatch, gtids: str, differ: Any, rebuilt: Any
+) -> None:
+    """Debezium fails at `CHANGE n m` if its definition has no column n any more, and so did every next recovery."""
+    clients.connector.committed_offset.return_value = at(gtids)
+    clients.source.at_rest.return_value = False
+    monkeypatch.setattr(
+        offset, "_history", lambda _run, definitions, _value: differ if "shop.orders" in definitions else {}
+    )
+    done = offset.reset_offset(run(clients))
+    assert done["history_differences"] == {table: list(texts) for table, texts in rebuilt.items()}
+
+
+def test_inv_11_on_a_server_at_rest_no_change_is_left_to_read(clients: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A DDL's own GTID enters the connector's set with the next transaction only."""
+    clients.source.at_rest.return_value = True
+    monkeypatch.setattr(
+        offset, "_history", lambda _run, definitions, _value: CHANGED if "shop.orders" in definitions else {}
+    )
+    assert set(offset.reset_offset(run(clients))["history_differences"]) == {"shop.orders"}
+
+
+def test_inv_12_definitions_that_were_wrong_past_a_watermark_are_rebuilt(clients: Any) -> None:
+    clients.control.recovery.return_value = OPEN.definitions_doubted().with_watermark(
+        WATERMARK, {}, OPEN.definitions, "2026-11-21T10:00:00+00:00"
+    )
+    assert set(offset.reset_offset(run(clients))["history_differences"]) == {"shop.orders"}
+
+
+def test_inv_11_a_table_changed_ahead_beside_one_that_is_not_known_is_refused(
+    clients: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history would be rebuilt for the one, and must not be for the other."""
+    clients.source.at_rest.return_value = False
+    both = {**CHANGED, "shop.customers": (NOT_IN_HISTORY,)}
+    monkeypatch.setattr(offset, "_history", lambda *_: both)
+    with pytest.raises(SchemaError, match=r"^shop.orders changed after the connector's position"):
+        offset.reset_offset(run(clients))
 
 
 def test_whether_a_watermark_holds_an_offset() -> None:
