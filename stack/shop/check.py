@@ -164,7 +164,8 @@ def _source_rows(mysql: Mapping[str, Any], schema: str, table: str, names: list[
 
 def _select(name: str, kind: str) -> str:
     # a FLOAT is sent as six digits; as a DOUBLE it is sent exactly
-    return f"`{name}` + 0e0" if kind == "float" else f"`{name}`"
+    quoted = "`{}`".format(name.replace("`", "``"))
+    return f"{quoted} + 0e0" if kind == "float" else quoted
 
 
 def _sink_rows(scan: Any, names: list[str], types: Types, of_sink: Callable[[str], Reader]) -> Iterator[Row]:
