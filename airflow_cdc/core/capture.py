@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError
@@ -156,10 +156,6 @@ class Topics(Protocol):
 
     def topic_states(self, names: list[str]) -> Mapping[str, TopicState]: ...
     def history_records(self, topic: str) -> Sequence[Mapping[str, object]]: ...
-
-
-# how a table differs that the connector has no definition of at all
-NOT_IN_HISTORY: Final = "the schema history has no such table"
 
 
 class TableDefinitions(Protocol):

@@ -293,10 +293,6 @@ class OpenRecovery:
         """The definitions are being rebuilt; those newer than `since` (epoch milliseconds) are new. The first call decides."""
         return self if self.history.since is not None else replace(self, history=replace(self.history, since=since))
 
-    def definitions_doubted(self) -> OpenRecovery:
-        """The connector's definitions are wrong although it has read past W: the next try rebuilds them, under a new W."""
-        return replace(self.outdated(), history=replace(self.history, doubted=True))
-
     def resumes(self, text: str) -> OpenRecovery:
         """How far the connector has come while we wait for it."""
         return replace(self, resuming=text)

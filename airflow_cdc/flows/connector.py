@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from airflow_cdc.core.capture import TableDefinitions
 from airflow_cdc.core.errors import ConnectorError, SchemaError
@@ -277,12 +278,17 @@ def _has_read_changes(run: Run, recovery: OpenRecovery) -> None:
         if recovery.definitions.get(name) == table.fingerprint  # another came after W, and is read in its turn
     }
     if wrong := history(run).differences(at_w):
-        change(run, OpenRecovery.definitions_doubted)
+        change(run, _doubted)
         raise SchemaError(
             f"the connector is past the watermark, and its definition of {', '.join(sorted(wrong))} is not the source's",
             where=run.where,
             todo=new_watermark(run),
         )
+
+
+def _doubted(recovery: OpenRecovery) -> OpenRecovery:
+    """The next try takes a new W, and rebuilds the connector's definitions."""
+    return replace(recovery.outdated(), history=replace(recovery.history, doubted=True))
 
 
 def _as_at_w(run: Run, definitions: Mapping[str, Table]) -> None:

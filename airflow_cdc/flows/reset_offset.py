@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.offset import OffsetEntry, RawOffset, entry_of
+from airflow_cdc.core.offset import OffsetEntry, RawOffset, StoredOffset, entry_of
 from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.diagnosis.connector_rows import NOT_IN_HISTORY
 from airflow_cdc.flows.capture import defined, present, settings
 from airflow_cdc.flows.connector import STOP_SECONDS, history, moved_since
 from airflow_cdc.flows.corrections import check_corrected
@@ -79,7 +79,7 @@ def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     differences: Mapping[str, tuple[str, ...]] = _history(run, definitions, offset)
     if recovery.history.doubted:
         differences = {**_doubts(definitions), **differences}
-    elif not _read_up_to(run, offset, watermark):
+    elif not _read_up_to(run, read(run, offset), watermark):
         differences = _not_ahead(run, differences)
     if differences:
         _others_unchanged(run, set(definitions), offset)
@@ -88,9 +88,8 @@ def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     return {"offset_before": offset, "offset_after": offset, "history_differences": _lists(differences), "kept": True}
 
 
-def _read_up_to(run: Run, offset: RawOffset, watermark: Watermark) -> bool:
+def _read_up_to(run: Run, stored: StoredOffset, watermark: Watermark) -> bool:
     """Whether no statement before W is left that could explain how the connector's definitions differ."""
-    stored = read(run, offset)
     if stored.has_read(watermark) is not False:
         return True
     return stored.position is not None and run.clients.source.at_rest(stored.position, watermark)

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.decisions.diagnosis.connector_rows import NOT_IN_HISTORY
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.ddl_text import unescaped

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from airflow_cdc.connectors.debezium import problems_events as events
 from airflow_cdc.connectors.debezium.error_texts import TEXTS
 from airflow_cdc.connectors.debezium.healing import healing_settings, publication_of, remakes_publication
-from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.observation import ConnectorFacts, ControlFacts, HistoryFacts, SchemaFacts
 from airflow_cdc.core.offset import Inside
 from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Evidence, Problem, Rules
 from airflow_cdc.core.text import number_in, shorten
-from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES, STILL
+from airflow_cdc.decisions.diagnosis.connector_rows import CONNECTOR_STATES, NOT_IN_HISTORY, STILL
 from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
     evidence,

@@ -16,6 +16,8 @@ from airflow_cdc.decisions.diagnosis.evidence import (
 )
 
 STILL: Final = frozenset({"STOPPED", "PAUSED"})
+# how a table differs that the connector has no definition of at all
+NOT_IN_HISTORY: Final = "the schema history has no such table"
 _SETTLED: Final = frozenset({"RUNNING", "FAILED", "STOPPED", "PAUSED"})
 
 

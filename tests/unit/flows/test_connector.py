@@ -162,7 +162,10 @@ def past_w(
     monkeypatch.setattr(connector, "history", lambda _run: definitions)
     stored: list[OpenRecovery] = []
     monkeypatch.setattr(connector, "change", lambda _run, transition: stored.append(transition(recovery)))
-    connector._has_read_changes(Run(PIPELINE, clients, "r", "/reports"), recovery)
+    try:
+        connector._has_read_changes(Run(PIPELINE, clients, "r", "/reports"), recovery)
+    finally:
+        assert all(one.history.doubted and not one.definitions for one in stored)
     return stored
 
 

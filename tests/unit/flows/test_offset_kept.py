@@ -12,12 +12,12 @@ from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.capture import NOT_IN_HISTORY
 from airflow_cdc.core.errors import OffsetRejectedError, SchemaError
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.core.recovery import HistoryDoubts, OpenRecovery
 from airflow_cdc.core.table import Table
+from airflow_cdc.decisions.diagnosis.connector_rows import NOT_IN_HISTORY
 from airflow_cdc.decisions.diagnosis.diagnose import position_fault
 from airflow_cdc.flows import move_offset
 from airflow_cdc.flows import reset_offset as offset
@@ -178,9 +178,7 @@ def test_inv_11_on_a_server_at_rest_no_change_is_left_to_read(clients: Any, monk
 
 
 def test_inv_12_definitions_that_were_wrong_past_a_watermark_are_rebuilt(clients: Any) -> None:
-    clients.control.recovery.return_value = OPEN.definitions_doubted().with_watermark(
-        WATERMARK, {}, OPEN.definitions, "2026-11-21T10:00:00+00:00"
-    )
+    clients.control.recovery.return_value = replace(OPEN, history=HistoryDoubts(doubted=True))
     assert set(offset.reset_offset(run(clients))["history_differences"]) == {"shop.orders"}
 
 

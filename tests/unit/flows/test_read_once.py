@@ -131,6 +131,7 @@ def test_an_observation_of_an_earlier_version_is_read() -> None:
         "samples": [],
         "waiting": None,
         "ahead": {},
+        "clock": None,
     }
 
 

@@ -208,8 +208,8 @@ class Resumed:
 
 
 def newest_at(ms: int) -> Any:
-    """A schema history whose newest definition is of that time."""
-    return SimpleNamespace(newest_ms=ms)
+    """A schema history whose newest definition is of that time, and is the source's."""
+    return SimpleNamespace(newest_ms=ms, differences=lambda _tables: {})
 
 
 def test_a_connector_is_past_the_watermark_and_reading_by_itself_when_it_counts_as_resumed(
