@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz import corpus
-from tests.fuzz.__main__ import Tried
+from tests.fuzz.__main__ import Tried, run
 from tests.fuzz.limits import BYTES, FaultError, measured
 from tests.fuzz.mutate import json_texts, texts
 from tests.fuzz.parser import Parser
@@ -53,6 +53,11 @@ def test_what_once_broke_a_parser_is_read(number: int) -> None:
 
 
 # --- the suite itself ------------------------------------------------------------------------------------------------
+
+
+def test_a_parser_for_which_no_time_was_left_is_tried_all_the_same() -> None:
+    tried = run([BY_NAME["duration"], BY_NAME["limit"]], 0.0, 1)
+    assert [one.parser for one in tried if one.examples < 100] == []
 
 
 def raises(value: str) -> object:
