@@ -110,6 +110,8 @@ def test_what_lacks_a_reader_or_a_decoder_is_diagnosed_and_not_recovered(monkeyp
 def test_copies_are_recovered_where_the_connector_s_events_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     copied = replace(PIPELINE, sink=JdbcSettings("jdbc", conn_id="t", database="postgres", connector="s"))
     assert kinds.no_recovery(copied) == ""
-    other = replace(copied, source=PostgresSettings("postgres", conn_id="p", tables=("public.a",)))
-    assert "events of Debezium about PostgreSQL are not written" in kinds.no_recovery(other)
+    slotted = PostgresSettings("postgres", conn_id="p", tables=("public.a",))
+    assert kinds.no_recovery(replace(copied, source=slotted)) == ""
+    other = replace(copied, source=replace(PIPELINE.source, kind="mariadb"))
+    assert "events of Debezium about MariaDB are not written" in kinds.no_recovery(other)
     assert kinds.no_recovery(replace(other, sink=PIPELINE.sink)) == ""

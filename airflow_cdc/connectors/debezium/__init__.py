@@ -26,6 +26,7 @@ KIND = ConnectorKind(
         "postgres": Reads(
             codec=Lazy(".offsets.postgres:PostgresCodec", __name__),
             decoder=Lazy("airflow_cdc.spark_apps.adapters.debezium:Events"),
+            writes=True,
         ),
     },
     through=("kafka",),

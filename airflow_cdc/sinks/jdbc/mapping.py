@@ -30,6 +30,7 @@ from airflow_cdc.core.types import (
     Uuid,
 )
 
+_BLANK_PADDED: Final = "bpchar"
 # the types by which the source's and the copy's column are read
 Types = tuple[LogicalType, LogicalType]
 
@@ -58,6 +59,9 @@ def paired(source: Table, copy: Table, name_of: Callable[[str], str]) -> Paired:
         if other is None:
             losses.append((column.name, "the sink's table has no such column"))
             continue
+        if _is_filled_up(column, other):
+            losses.append((column.name, f"{column.native.type} is {other.native.type} in the sink: blanks fill it up"))
+            continue
         types = common(column.type, other.type)
         if isinstance(types, str):
             losses.append((column.name, f"{column.native.type} is {other.native.type} in the sink: {types}"))
@@ -71,6 +75,13 @@ def paired(source: Table, copy: Table, name_of: Callable[[str], str]) -> Paired:
         Table(copy.schema, copy.name, tuple(theirs), tuple(name_of(name) for name in key)),
         tuple(losses),
     )
+
+
+def _is_filled_up(column: Column, copy: Column) -> bool:
+    """Whether a copy has blanks at its values' ends that mean nothing at the source: a char(n) of PostgreSQL is sent with them."""
+    if dict(column.native.words).get("type") != _BLANK_PADDED:
+        return False
+    return dict(copy.native.words).get("type") != _BLANK_PADDED and not copy.native.type.startswith("char(")
 
 
 def common(source: LogicalType, copy: LogicalType) -> Types | str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.jdbc.fed import Fed, Servers, started
+from tests.integration.jdbc.fed_postgres import FromPostgres
 
 
 @pytest.fixture(scope="package")
@@ -18,5 +19,12 @@ def path_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 @pytest.fixture
 def fed(path_servers: Servers) -> Iterator[Fed]:
     made = Fed(path_servers)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def from_postgres(path_servers: Servers) -> Iterator[FromPostgres]:
+    made = FromPostgres(path_servers)
     yield made
     made.close()

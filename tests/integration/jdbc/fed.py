@@ -30,7 +30,7 @@ from stack.postgres import PostgresServer
 from stack.process import end, wait_until
 
 SECONDS: Final = 240.0
-PLUGINS: Final = ("debezium", "debezium-jdbc")
+PLUGINS: Final = ("debezium", "debezium-postgres", "debezium-jdbc")
 SCHEMAS: Final = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "key.converter.schemas.enable": "true",
@@ -187,6 +187,17 @@ class Fed:
         ((newest, *_),) = self.execute("SHOW MASTER STATUS")
         self.execute(f"PURGE BINARY LOGS TO '{newest}'")
 
+    def source(self, tables: Sequence[str]) -> tuple[Mapping[str, Any], Any]:
+        """The source as pipelines.yaml has it, with these tables, and its endpoint."""
+        server = self.servers.mysql
+        declared = {"kind": "mysql", "conn_id": "m", "tables": [f"{self.name}.{table}" for table in tables]}
+        return declared, MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password)
+
+    @property
+    def target_kind(self) -> str:
+        """The kind of the target's database."""
+        return "postgres"
+
     def endpoint(self) -> JdbcEndpoint:
         """The target as the product is given it."""
         server = self.servers.postgres
@@ -214,22 +225,23 @@ class Fed:
         self.servers.mysql.execute(f"DROP DATABASE {self.name}")
 
 
-def run_of(fed: Fed, folder: Path, tables: Sequence[str], *, database: str = "postgres", **policy: Any) -> Run:
-    """A run of the pipeline over these tables, its clients opened by their kinds."""
-    servers, source = fed.servers, fed.servers.mysql
+def run_of(fed: Fed, folder: Path, tables: Sequence[str], *, database: str = "", **policy: Any) -> Run:
+    """A run of the pipeline over these tables, its clients opened by their kinds. `database`: as the sink's settings name it."""
+    source, endpoint = fed.source(tables)
+    kind = database or fed.target_kind
     declared = {
-        "source": {"kind": "mysql", "conn_id": "m", "tables": [f"{fed.name}.{table}" for table in tables]},
+        "source": source,
         "connector": {"kind": "debezium", "conn_id": "c", "name": fed.name},
         "transport": {"kind": "kafka", "conn_id": "k"},
-        "sink": {"kind": "jdbc", "conn_id": "t", "database": database, "connector": fed.sink},
+        "sink": {"kind": "jdbc", "conn_id": "t", "database": kind, "connector": fed.sink},
         "control": {"kind": "sql", "conn_id": "s"},
         "policy": {"hold": {"mode": "off"}, "standstill": "300s", **policy},
     }
     pipeline = parse_registry(yaml.safe_dump({"pipelines": {fed.name: declared}}), "test")[fed.name]
     endpoints = Endpoints(
-        MySqlEndpoint(source.host, source.port, source.cdc.user, source.cdc.password),
-        ConnectEndpoint(servers.worker.url),
-        KafkaEndpoint(servers.bootstrap),
+        pipeline.source.at(endpoint),
+        ConnectEndpoint(fed.servers.worker.url),
+        KafkaEndpoint(fed.servers.bootstrap),
         pipeline.sink.at(fed.endpoint()),
         control=SqlEndpoint("sqlite", str(folder / "control.db"), options={"timeout": "30"}),
     )

@@ -115,3 +115,14 @@ def test_a_key_that_cannot_be_compared_is_no_key() -> None:
         Table("a", "b", (column("k", 1, Text()),), ("k",)),
     )
     assert paired(source, copy, str).source.key == ()
+
+
+@pytest.mark.parametrize(("native", "lost"), [("longtext", True), ("char(5)", False), ("character(5)", False)])
+def test_a_text_that_is_sent_filled_up_with_blanks_is_not_compared_where_they_stay(native: str, lost: bool) -> None:
+    """PostgreSQL's char(5), in a column of MySQL, or of PostgreSQL's own."""
+    words = (("type", "bpchar"),)
+    source = Column("c", 1, Text(), NativeColumn("postgres", "character(5)", words))
+    copy = Column("c", 1, Text(), NativeColumn("x", native, words if native == "character(5)" else ()))
+    pair = paired(Table("a", "b", (source,)), Table("a", "b", (copy,)), str)
+    assert pair.losses == ((("c", f"character(5) is {native} in the sink: blanks fill it up"),) if lost else ())
+    assert len(pair.source.columns) == (0 if lost else 1)
