@@ -25,11 +25,15 @@ INSTANCE = "canal.instance.master.address=localhost:34353\ncanal.instance.dbPass
 
 @dataclass
 class Made:
-    """A server's folder and what its commands do; `holder`: the server that has the destination, by ZooKeeper."""
+    """A server's folder and what its commands do; `holder`: the server that has the destination, by ZooKeeper.
+
+    `lingers`: it still runs when the command to stop it has ended.
+    """
 
     folder: Path
     runs: bool = False
     holder: str = ""
+    lingers: bool = False
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -55,7 +59,7 @@ class Made:
 
     def stop(self, _timeout: float) -> None:
         self.told.append("stop")
-        self.runs = False
+        self.runs = self.lingers
 
     def start(self, _timeout: float) -> None:
         self.told.append("start")
@@ -113,6 +117,7 @@ def test_a_server_that_stays_up_but_cannot_read_has_failed(
     now = made.server().state("shop")
     assert (now.state, *(task.state for task in now.tasks)) == state
     assert all(bool(task.trace) is (task.state == "FAILED") for task in now.tasks)
+    assert [task.id for task in now.tasks] == list(range(len(now.tasks)))  # a connector's tasks are numbered from 0
 
 
 def test_it_is_stopped_and_started_by_its_commands_and_only_while_that_is_needed(made: Made, clock: Clock) -> None:
@@ -123,6 +128,19 @@ def test_it_is_stopped_and_started_by_its_commands_and_only_while_that_is_needed
     made.runs, made.told = False, []
     server.stop("shop")
     assert made.told == []
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_server_that_is_still_ending_is_waited_for(made: Made, clock: Clock, ends: bool) -> None:
+    """Its command may return before, and it writes its cursor when it ends."""
+    made.runs = made.lingers = True
+    clock.on_sleep = lambda: setattr(made, "runs", not ends)
+    if ends:
+        made.server().stop("shop", timeout=5)
+        assert not made.runs
+    else:
+        with pytest.raises(DeadlineError, match="the server runs"):
+            made.server().stop("shop", timeout=5)
 
 
 def test_a_destination_that_another_server_of_the_cluster_took_over_is_not_stopped(

@@ -194,6 +194,39 @@ def test_a_job_that_flink_gave_up_counts_as_stopped_only_once_somebody_stopped_i
     assert job.state("shop").state == "FAILED"
 
 
+def test_a_job_that_failed_before_it_stored_anything_is_noted_as_stopped_from_now_on(
+    job: FlinkConnector, cluster: JobManager
+) -> None:
+    """What was decided for it stands, and was decided before it failed."""
+    StartFile(cluster.folder / "plan.json.start").write(Start(500_000, offset=DECIDED, job="j1"))
+    cluster.add(state="FAILED", failures=1, latest={})
+    assert job.state("shop").state == "FAILED"
+    job.stop("shop")
+    assert job.state("shop").state == "STOPPED"
+    assert start_of(cluster) == Start(1_000_000, offset=DECIDED)
+
+
+def test_a_job_that_fails_in_the_moment_of_its_start_has_failed_and_was_not_stopped(
+    job: FlinkConnector, cluster: JobManager
+) -> None:
+    cluster.add()
+    job.stop("shop")
+    job.resume("shop")
+    cluster.jobs["j9"] |= {"state": "FAILED", "failures": 1, "end-time": 1_000_000}
+    assert job.state("shop").state == "FAILED"
+
+
+def test_a_job_that_the_cluster_forgot_rests_where_it_was_stopped(job: FlinkConnector, cluster: JobManager) -> None:
+    """Flink forgets ended jobs when it is restarted."""
+    cluster.add()
+    job.stop("shop")
+    cluster.jobs.clear()
+    job.stop("shop")
+    facts = job.facts("shop")
+    assert (facts.state, facts.offset and facts.offset.raw, facts.jobs) == ("STOPPED", OFFSET, ())
+    assert (facts.deleted_on_cancel, facts.restarts, facts.by_yaml) == (False, 0, False)
+
+
 def test_of_two_jobs_of_one_name_none_is_stopped(job: FlinkConnector, cluster: JobManager) -> None:
     cluster.add("j1")
     cluster.add("j2")
@@ -328,7 +361,7 @@ def test_of_several_sources_the_least_offset_counts_and_each_is_named_with_its_t
     least, other = job.entries("shop")
     assert least == OffsetEntry({"server": "shop"}, OFFSET)
     assert (other.value or {})["pos"] == "2000"
-    assert "crm_.u" in str(other.key["tables"])
+    assert (other.key["server"], "crm_.u" in str(other.key["tables"])) == ("shop", True)
     facts = job.facts("shop")
     assert (facts.sources, facts.offsets_count, facts.offset and facts.offset.raw) == (2, 2, OFFSET)
 
