@@ -14,7 +14,7 @@ import pytest
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError, SourceError, UnknownStateError
 from airflow_cdc.core.observation import ConnectorFacts, OtherCommit, SinkTableFacts, TaskState
-from airflow_cdc.core.pipeline import NO_SINK, Policy, ThrottlePolicy
+from airflow_cdc.core.pipeline import NO_SINK, HoldPolicy, Policy, ThrottlePolicy
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.flows import doctor
@@ -79,7 +79,7 @@ def test_a_source_that_is_busier_than_its_limit_is_a_warning_and_without_a_limit
     source: Any = run.clients.source
     source.load.return_value = SourceLoad(running=running)
     found = list(doctor.check_throttle(run))
-    assert [check.state for check in found] == ([] if state is None else [state])
+    assert [(check.name, check.state) for check in found] == ([] if state is None else [("throttle", state)])
     assert [bool(check.todo) for check in found] == ([] if state is None else [state == "warn"])
     assert source.load.called is (state is not None)
 
@@ -104,7 +104,7 @@ def test_a_replica_that_could_not_stand_in_is_named_before_it_is_needed(faults: 
 
 def test_tables_without_a_key_are_named() -> None:
     (check,) = doctor._tables(run_of())
-    assert (check.state, check.found) == ("ok", "2 tables, without key: shop.orders")
+    assert (check.name, check.state, check.found) == ("tables", "ok", "2 tables, without key: shop.orders")
 
 
 def facts(state: str, *tasks: str) -> Any:
@@ -227,4 +227,58 @@ def test_a_machine_without_java_or_spark_is_told_what_to_install_but_not_where_n
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     found = {check.name: check for check in doctor.doctor_installation()}
     assert [(found[name].state, bool(found[name].todo)) for name in ("java", "spark-submit")] == [("bad", True)] * 2
+    assert list(found) == ["pyspark", "java", "spark-submit"]
     assert doctor.doctor_installation(mirrors=False) == []
+
+
+def test_every_part_that_a_recovery_will_need_is_asked() -> None:
+    asked = {part.__name__.removeprefix("check").strip("_") for part in doctor._PARTS}
+    assert asked == {
+        *("source", "throttle", "replicas", "tables", "connector", "rows_in_events", "years", "carried"),
+        *("events", "registry", "transport", "sink", "feeder", "stages", "topics", "control"),
+    }
+
+
+@pytest.mark.parametrize("mode", ["auto", "required", "off"])
+@pytest.mark.parametrize("unreadable", ["", "its queue forgets what was read"])
+def test_rights_are_asked_for_as_far_as_the_policy_and_the_systems_need_them(
+    monkeypatch: pytest.MonkeyPatch, mode: Any, unreadable: str
+) -> None:
+    """A pipeline that no recovery can read for needs no right to read."""
+    monkeypatch.setattr(doctor, "no_recovery", lambda _pipeline: unreadable)
+    run = run_of(policy=Policy(hold=HoldPolicy(mode=mode)))
+    source: Any = run.clients.source
+    source.checks.return_value = iter([Check("shop", "rights", "ok", "all")])
+    assert states(doctor.check_source, run) == {"rights": "ok"}
+    source.checks.assert_called_once_with("shop", run.pipeline.source.tables, hold=mode != "off", unreadable=unreadable)
+
+
+@pytest.mark.parametrize(
+    ("settings", "allowed", "state"),
+    [(None, True, "ok"), ({"a": "b"}, True, "warn"), ({"a": "b"}, False, "bad"), ({}, True, "bad")],
+    ids=["no fault", "the recovery sets it", "it may not", "nothing to set"],
+)
+def test_a_null_that_arrives_as_a_default_is_wrong_unless_the_next_recovery_puts_it_right(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str] | None, allowed: bool, state: str
+) -> None:
+    fault = None if settings is None else SimpleNamespace(settings=settings, what="NULL arrives as 0", todo="Set it.")
+    monkeypatch.setattr(doctor, "fault_of", lambda *_: fault)
+    monkeypatch.setattr(doctor, "captured", lambda _run: {})
+    (check,) = doctor._rows_in_events(run_of(policy=Policy(set_converter=allowed)))
+    assert (check.name, check.state) == ("NULL in events", state)
+    assert ("the next recovery sets it" in check.found) is (state == "warn")
+    refused = run_of({"skipped.operations": "d"}, policy=Policy(set_converter=allowed))
+    assert list(doctor._rows_in_events(refused)) == []
+
+
+def test_rows_that_the_events_cannot_carry_are_named_with_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    look = SimpleNamespace(what="a year below 100", place="shop.customers.born", todo="Correct it.")
+    monkeypatch.setattr(doctor, "captured", lambda _run: {KEYED.full_name: KEYED, KEYLESS.full_name: KEYLESS})
+    monkeypatch.setattr(doctor, "asked_of", lambda *_: None)
+    monkeypatch.setattr(doctor, "refusals", lambda *_: ())
+    monkeypatch.setattr(doctor, "look_through", lambda *_: {KEYED.full_name: (look,)})
+    found = [(check.state, check.found) for check in doctor._carried(run_of())]
+    assert found == [
+        ("bad", "a year below 100 (shop.customers.born)"),
+        ("warn", "shop.orders is too large to be searched in a few seconds"),
+    ]
