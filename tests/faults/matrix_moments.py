@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import pymysql
 from pymysql.constants import ER
 
-from stack.shop import connectors
 from tests.faults.cell import Cell, Fault, cells
 from tests.faults.matrix import MOMENTS
 from tests.faults.world import PIPELINE, worker_of
@@ -115,7 +114,8 @@ def deleted(recovery: Recovery) -> None:
     until_its_end(
         recovery,
         lambda: worker.call("DELETE", f"/connectors/{PIPELINE}"),
-        lambda: connectors.create(worker, PIPELINE, config),
+        # not until it runs: where its offset is, the log is purged
+        lambda: worker.call("PUT", f"/connectors/{PIPELINE}/config", config),
     )
 
 
