@@ -63,7 +63,6 @@ def test_every_step_killed_in_the_middle_of_a_change_ends_in_match(made: MySqlWo
     ends_in_match(made, CHANGING, "killed")
 
 
-@pytest.mark.slow  # not in every run until it has been seen to pass
 def test_a_step_that_fails_and_an_alter_end_soon_and_in_match(made: MySqlWorld) -> None:
     assert len(MOMENTS) == 3
     ends_in_match(made, MOMENTS, "moments")
