@@ -56,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="parts of the systems' names; all of them by default")
     names = [name.lower() for name in parser.parse_args(argv).names]
     chosen = [case for case in CASES if not names or any(name in case.system.lower() for name in names)]
+    if not chosen:
+        parser.error(f"no system's name has a part of these; there are {', '.join(case.system for case in CASES)}")
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     console, results = Console(width=180, highlight=False), list[Result]()
