@@ -50,6 +50,7 @@ def follow(rig: Rig, connect_worker: ConnectWorker, kafka: str, tmp_path: Path) 
         connect_worker.call("DELETE", f"/connectors/{one.base.pipeline.connector.name}")
 
 
+@pytest.mark.slow  # two whole foreign schemas; the rule itself stands below
 def test_sakila_and_django_are_carried_with_the_documented_settings(rig: Rig, follow: Follow) -> None:
     tables = {**SAKILA, **DJANGO}
     made = follow(tables, DOCUMENTED)
