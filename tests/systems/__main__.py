@@ -22,6 +22,7 @@ from tests.systems import (
     canal_rabbitmq,
     debezium_formats,
     debezium_jdbc,
+    debezium_jdbc_postgres,
     debezium_mariadb,
     debezium_postgres,
     debezium_search,
@@ -43,6 +44,7 @@ CASES: tuple[Case, ...] = (
     debezium_search.CASE,
     *debezium_topics.CASES,
     debezium_jdbc.CASE,
+    debezium_jdbc_postgres.CASE,
     flink_mysql.CASE,
     *on_another_spark.CASES,
 )

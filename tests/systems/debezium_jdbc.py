@@ -173,13 +173,17 @@ class DebeziumJdbc:
         return Recovered(decision["diagnosis"]["code"], str(compared["verdict"]))
 
     def catch_up(self) -> None:
-        """See System. A deleted row comes back, and one is deleted that was there all the time."""
-        self.fed.execute(
-            "UPDATE kinds SET ti1 = 1 - ti1 WHERE id < 50", rows(100, 100), "DELETE FROM kinds WHERE id IN (60, 700)"
-        )
+        """See System."""
+        self.change()
         run = self.run
         wait_past(run, run.clients.source.position())
         wait_filled(run, run.clients.transport.end_offsets([self.fed.topic(table) for table in TABLES]))
+
+    def change(self) -> None:
+        """A deleted row comes back, and one is deleted that was there all the time."""
+        self.fed.execute(
+            "UPDATE kinds SET ti1 = 1 - ti1 WHERE id < 50", rows(100, 100), "DELETE FROM kinds WHERE id IN (60, 700)"
+        )
 
     def differences(self) -> Differences:
         """See System."""
