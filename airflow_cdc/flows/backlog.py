@@ -32,13 +32,11 @@ def pending(run: Run, looks: Looks | None = None) -> Facts:
     states = run.clients.transport.gathered(capture.topics_about(tables))
     table_ids = run.clients.source.table_ids(topics)
     stamps = {table: _stamp(run, table) for table in tables}
+    of_ddl = [ddl] if ddl is not None and ddl in states else []  # one that does not exist holds none
     behind = [
         table
         for table, topic in topics.items()
-        if not all(
-            caught_up(stamps[table], control.required.of(table), name, states.get(name))
-            for name in (topic, *({ddl or ""} & states.keys()))  # a DDL topic that does not exist holds none
-        )
+        if not all(caught_up(stamps[table], control.required.of(table), t, states.get(t)) for t in (topic, *of_ddl))
         or _made_anew(run, table, table_ids.get(table))
     ]
     behind = behind or (looks or Looks()).tables(run, tables)

@@ -72,26 +72,29 @@ def begin(run: Run) -> None:
 class Looks:
     """Looks at the log before an apply begins, again and again; noted nowhere, so that the apply finds the same.
 
-    `ends`: where an apply's look would begin → where ours has ended, and after how many events. `documents`: see below;
-    None: not read yet.
+    `ends`: where an apply's look would begin → where ours has ended, and after how many events. `documents`: the tables that
+    have JSON documents; None: not read yet.
     """
 
     ends: dict[str, tuple[str, int]] = field(default_factory=dict)
-    documents: Sequence[str] | None = None
+    documents: frozenset[str] | None = None
 
     def tables(self, run: Run, names: Sequence[str]) -> list[str]:
         """Those of the tables with such updates since the last apply's look; all with JSON documents if that is long ago,
         since only an apply notes from where on the next one looks. A log that can't be looked at names none.
         """
-        if self.documents is None:
-            self.documents = _with_documents(present(run, names).values())
+        # a recovery notes a place only if the source has such events, so that the others' definitions need not be read
+        places = {place: tables for place, tables in _places(run, names).items() if place}
+        if places and self.documents is None:
+            self.documents = frozenset(_with_documents(present(run, names).values()))
         found = set[str]()
-        for place, tables in _places(run, set(names) & set(self.documents)).items():
+        for place, tables in places.items():
             begin, events = self.ends.get(place, (place, 0))
-            look = run.clients.source.partial_updates(begin) if place else None
+            of_documents = (self.documents or frozenset()).intersection(tables)
+            look = run.clients.source.partial_updates(begin) if of_documents else None
             if look is not None:
                 self.ends[place] = look.upto, events + look.events
-                found |= set(tables) & look.tables if events + look.events <= MANY_EVENTS else set(tables)
+                found |= of_documents & look.tables if events + look.events <= MANY_EVENTS else of_documents
         return sorted(found)
 
 

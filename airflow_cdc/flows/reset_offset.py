@@ -46,7 +46,7 @@ def reset_offset(run: Run) -> Facts:
     if run.pipeline.corrected is Corrected.BEFORE_START:
         publish_read(run)
     write(run, before.key, before.value, written)
-    differences = _history(run, definitions, written) | (_doubts(definitions) if recovery.history.doubted else {})
+    differences = _to_rebuild(recovery, definitions, _history(run, definitions, written))
     at = now_iso()
     change(run, lambda now: now.wrote(written, at, differences))
     differing = _lists(differences)
@@ -76,10 +76,8 @@ def _kept(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     check_held(run, watermark)
     offset = stored_value(run) or {}  # unchanged: it is compared with what the connector commits next
     check_place(run, offset)
-    differences: Mapping[str, tuple[str, ...]] = _history(run, definitions, offset)
-    if recovery.history.doubted:
-        differences = {**_doubts(definitions), **differences}
-    elif not _read_up_to(run, read(run, offset), watermark):
+    differences = _to_rebuild(recovery, definitions, _history(run, definitions, offset))
+    if not recovery.history.doubted and not _read_up_to(run, read(run, offset), watermark):
         differences = _not_ahead(run, differences)
     if differences:
         _others_unchanged(run, set(definitions), offset)
@@ -164,6 +162,12 @@ def _history(run: Run, definitions: Mapping[str, Table], written: RawOffset) -> 
     return history(run).differences(definitions, at=read(run, written).position)
 
 
-def _doubts(definitions: Mapping[str, Table]) -> dict[str, tuple[str, ...]]:
-    """Doubt every table's history: after an abandoned detour it may hold positions that the source will never reach."""
-    return dict.fromkeys(definitions, ("it was recorded with a replica's errant transactions, or was wrong past W",))
+def _to_rebuild(
+    recovery: OpenRecovery, definitions: Mapping[str, Table], differences: Mapping[str, tuple[str, ...]]
+) -> Mapping[str, tuple[str, ...]]:
+    """The differences of the connector's definitions, of every table if they are doubted.
+
+    After an abandoned detour they may hold positions that the source will never reach.
+    """
+    why = "it was recorded with a replica's errant transactions, or was wrong past W"
+    return {**differences, **(dict.fromkeys(definitions, (why,)) if recovery.history.doubted else {})}

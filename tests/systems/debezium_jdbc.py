@@ -9,9 +9,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from airflow_cdc.flows.close import close
 from airflow_cdc.flows.feeder import wait_filled
@@ -94,17 +93,46 @@ NAMES, VALUES = ", ".join(["id", *KINDS]), ", ".join(kind.value for kind in KIND
 TABLES: Final = ("kinds", "words")
 
 
-rows = partial(rows_of_kinds, NAMES, VALUES)
+# what happens to the tables while the connector stands
+GAP: Final = (
+    "DELETE FROM kinds WHERE id BETWEEN 100 AND 399",
+    "UPDATE kinds SET money = -1, day = NULL WHERE id BETWEEN 400 AND 450",
+    "DELETE FROM words WHERE n < 50",
+    "UPDATE words SET lang = 'moved' WHERE n = 60",
+)
 
 
 @dataclass(slots=True)
 class DebeziumJdbc:
-    """Two tables and their copies: `kinds` with a column of each type, `words` with a key of two columns."""
+    """Two tables and their copies: `kinds` with a column of each type, `words` with a key of two columns.
+
+    What is of MySQL as the source stands in the attributes and in what says "in the source's SQL".
+    """
 
     fed: Fed
     spark: SparkSession
     folder: Path
     version: str
+    kinds: ClassVar[Mapping[str, Kind]] = {"id": ID, **KINDS}
+    words: ClassVar[Mapping[str, Kind]] = WORDS
+    # the column that a change turns over in the source alone
+    turned: ClassVar[str] = "ti1 = 1 - ti1"
+
+    def rows(self, first: int, last: int) -> str:
+        """Rows of `kinds` of these numbers, in the source's SQL."""
+        return rows_of_kinds(NAMES, VALUES, first, last)
+
+    def row(self, key: str, number: str) -> str:
+        """One row of `kinds` under this key, in the source's SQL."""
+        return f"INSERT INTO kinds ({NAMES}) SELECT {key}, {VALUES.replace('{n}', number)}"
+
+    def first_rows(self) -> tuple[str, ...]:
+        """2,000 rows of `kinds` and 500 of `words`, in the source's SQL."""
+        return (
+            "SET SESSION cte_max_recursion_depth = 100000",
+            self.rows(1, 2000),
+            f"INSERT INTO words {numbers(1, 500)} SELECT CONCAT('é:', seq % 7), seq, CONCAT('w', seq) FROM s",
+        )
 
     @property
     def run(self) -> Run:
@@ -113,18 +141,14 @@ class DebeziumJdbc:
 
     def fill(self) -> None:
         """See System."""
-        columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
+        columns = ", ".join(f"{name} {kind.declared}" for name, kind in self.kinds.items() if name != "id")
         self.fed.create(
-            f"CREATE TABLE kinds (id {ID.declared} PRIMARY KEY, {columns})",
+            f"CREATE TABLE kinds (id {self.kinds['id'].declared} PRIMARY KEY, {columns})",
             "CREATE TABLE words (lang varchar(20), n int, t text, PRIMARY KEY (lang, n))",
         )
         self.fed.follow({"topic.creation.default.partitions": "4", "topic.creation.default.replication.factor": "1"})
         self.fed.feed()
-        self.fed.execute(
-            "SET SESSION cte_max_recursion_depth = 100000",
-            rows(1, 2000),
-            f"INSERT INTO words {numbers(1, 500)} SELECT CONCAT('é:', seq % 7), seq, CONCAT('w', seq) FROM s",
-        )
+        self.fed.execute(*self.first_rows())
         self.fed.wait_target("SELECT count(*) FROM kinds", [(2000,)])
         self.fed.wait_target("SELECT count(*) FROM words", [(500,)])
 
@@ -132,33 +156,27 @@ class DebeziumJdbc:
         """See System."""
         fed = self.fed
         fed.stop_source()
-        fed.execute(
-            "DELETE FROM kinds WHERE id BETWEEN 100 AND 399",
-            "UPDATE kinds SET money = -1, day = NULL WHERE id BETWEEN 400 AND 450",
-            rows(3001, 3100),
-            "DELETE FROM words WHERE n < 50",
-            "UPDATE words SET lang = 'moved' WHERE n = 60",
-        )
+        fed.execute(*GAP, self.rows(3001, 3100))
         fed.purge()
         trace = fed.failure()
-        said = [line for line in trace.splitlines() if GONE in line]
-        if not said:
+        text = next((line.strip() for line in trace.splitlines() if GONE in line), "")
+        if not text:
             raise AssertionError(f"another failure than the purged log's: {trace}")
-        return str(said[0].strip())
+        return text
 
-    def writing(self) -> AbstractContextManager[Any]:
-        """See System."""
-        return writing(
-            self.fed.servers.mysql,
-            self.fed.name,
-            # far from every other key, however long the writer goes on
-            f"INSERT INTO kinds ({NAMES}) SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
+    def statements(self) -> tuple[str, ...]:
+        """A writer's transaction, by its number {n}."""
+        return (
+            self.row("100000 + {n}", "(5000 + {n})"),  # far from every other key, however long the writer goes on
             "UPDATE kinds SET v = 'w{n}', money = money + 1 WHERE id = 500 + {n} % 50",
             "DELETE FROM kinds WHERE id = 100000 + {n} - 20",
             "INSERT INTO words VALUES ('live', {n}, 'a')",
             "DELETE FROM words WHERE n = {n} - 30 AND lang = 'live'",
-            pause=0.05,
         )
+
+    def writing(self) -> AbstractContextManager[Any]:
+        """See System."""
+        return writing(self.fed.servers.mysql, self.fed.name, *self.statements(), pause=0.05)
 
     def recover(self) -> Recovered:
         """See System."""
@@ -182,12 +200,14 @@ class DebeziumJdbc:
     def change(self) -> None:
         """A deleted row comes back, and one is deleted that was there all the time."""
         self.fed.execute(
-            "UPDATE kinds SET ti1 = 1 - ti1 WHERE id < 50", rows(100, 100), "DELETE FROM kinds WHERE id IN (60, 700)"
+            f"UPDATE kinds SET {self.turned} WHERE id < 50",
+            self.rows(100, 100),
+            "DELETE FROM kinds WHERE id IN (60, 700)",
         )
 
     def differences(self) -> Differences:
         """See System."""
-        return self._compared("kinds", {"id": ID, **KINDS}, 1) + self._compared("words", WORDS, 2)
+        return self._compared("kinds", self.kinds, 1) + self._compared("words", self.words, 2)
 
     def _compared(self, table: str, kinds: Mapping[str, Kind], key: int) -> Differences:
         source = ", ".join(kind.source.replace("{c}", name) for name, kind in kinds.items())
@@ -200,7 +220,7 @@ class DebeziumJdbc:
         """See System: with the connector stopped, or its events would bring the copies there, too."""
         self.fed.stop_source()
         self.fed.execute(
-            rows(9001, 9001), "DELETE FROM kinds WHERE id = 1", "UPDATE kinds SET note = 'another' WHERE id = 2"
+            self.rows(9001, 9001), "DELETE FROM kinds WHERE id = 1", "UPDATE kinds SET note = 'another' WHERE id = 2"
         )
 
 

@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from stack import versions
 from tests.integration.jdbc.fed import started
 from tests.integration.jdbc.fed_postgres import FromPostgres
 from tests.integration.recovering import meanwhile
-from tests.systems.case import Case, Differences
+from tests.systems.case import Case
 from tests.systems.debezium_jdbc import CHARS, DebeziumJdbc, Kind, exact
-from tests.systems.debezium_postgres import GONE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,57 +54,32 @@ ID: Final = Kind("bigint", "", TEXT, CHARS)
 VALUES: Final = ", ".join(kind.value for kind in KINDS.values())
 
 
-def rows(first: int, last: int) -> str:
-    """SQL that adds rows of these numbers."""
-    return f"INSERT INTO kinds SELECT i, {VALUES.replace('{n}', 'i')} FROM generate_series({first}, {last}) i"
-
-
 @dataclass(slots=True)
 class DebeziumJdbcPostgres(DebeziumJdbc):
     """See DebeziumJdbc."""
 
-    def fill(self) -> None:
-        """See System."""
-        columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
-        self.fed.create(
-            f"CREATE TABLE kinds (id {ID.declared} PRIMARY KEY, {columns})",
-            "CREATE TABLE words (lang varchar(20), n int, t text, PRIMARY KEY (lang, n))",
-        )
-        self.fed.follow({"topic.creation.default.partitions": "4", "topic.creation.default.replication.factor": "1"})
-        self.fed.feed()
-        self.fed.execute(
-            rows(1, 2000), "INSERT INTO words SELECT 'é:' || i % 7, i, 'w' || i FROM generate_series(1, 500) i"
-        )
-        self.fed.wait_target("SELECT count(*) FROM kinds", [(2000,)])
-        self.fed.wait_target("SELECT count(*) FROM words", [(500,)])
+    kinds: ClassVar[Mapping[str, Kind]] = {"id": ID, **KINDS}
+    words: ClassVar[Mapping[str, Kind]] = WORDS
+    turned: ClassVar[str] = "ok = NOT ok"
 
-    def fail(self) -> str:
-        """See System."""
-        fed = self.fed
-        fed.stop_source()
-        fed.purge()
-        fed.execute(
-            "DELETE FROM kinds WHERE id BETWEEN 100 AND 399",
-            "UPDATE kinds SET money = -1, day = NULL WHERE id BETWEEN 400 AND 450",
-            rows(3001, 3100),
-            "DELETE FROM words WHERE n < 50",
-            "UPDATE words SET lang = 'moved' WHERE n = 60",
+    def rows(self, first: int, last: int) -> str:
+        """See DebeziumJdbc."""
+        return f"INSERT INTO kinds SELECT i, {VALUES.replace('{n}', 'i')} FROM generate_series({first}, {last}) i"
+
+    def row(self, key: str, number: str) -> str:
+        """See DebeziumJdbc."""
+        return f"INSERT INTO kinds SELECT {key}, {VALUES.replace('{n}', number)}"
+
+    def first_rows(self) -> tuple[str, ...]:
+        """See DebeziumJdbc."""
+        return (
+            self.rows(1, 2000),
+            "INSERT INTO words SELECT 'é:' || i % 7, i, 'w' || i FROM generate_series(1, 500) i",
         )
-        text = next((line for line in fed.failure().splitlines() if GONE in line), "")
-        if not text:
-            raise AssertionError("another failure than the slot's")
-        return text.strip()
 
     def writing(self) -> AbstractContextManager[Any]:
         """See System."""
         server, name = self.fed.servers.postgres, self.fed.name
-        statements = (
-            f"INSERT INTO kinds SELECT 100000 + {{n}}, {VALUES.replace('{n}', '(5000 + {n})')}",
-            "UPDATE kinds SET v = 'w{n}', money = money + 1 WHERE id = 500 + {n} % 50",
-            "DELETE FROM kinds WHERE id = 100000 + {n} - 20",
-            "INSERT INTO words VALUES ('live', {n}, 'a')",
-            "DELETE FROM words WHERE n = {n} - 30 AND lang = 'live'",
-        )
 
         def write(stop: Any) -> None:
             with server.connect(dbname=name) as connection:
@@ -113,27 +87,10 @@ class DebeziumJdbcPostgres(DebeziumJdbc):
                 while not stop.wait(0.05):
                     n += 1
                     with connection.transaction():
-                        for statement in statements:
+                        for statement in self.statements():
                             connection.execute(statement.replace("{n}", str(n)))
 
         return meanwhile(write)
-
-    def change(self) -> None:
-        """See DebeziumJdbc."""
-        self.fed.execute(
-            "UPDATE kinds SET ok = NOT ok WHERE id < 50", rows(100, 100), "DELETE FROM kinds WHERE id IN (60, 700)"
-        )
-
-    def differences(self) -> Differences:
-        """See System."""
-        return self._compared("kinds", {"id": ID, **KINDS}, 1) + self._compared("words", WORDS, 2)
-
-    def spoil(self) -> None:
-        """See DebeziumJdbc."""
-        self.fed.stop_source()
-        self.fed.execute(
-            rows(9001, 9001), "DELETE FROM kinds WHERE id = 1", "UPDATE kinds SET note = 'another' WHERE id = 2"
-        )
 
 
 @contextmanager

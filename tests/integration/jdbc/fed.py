@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import psycopg
 import yaml
 
 import stack
@@ -204,23 +205,31 @@ class Fed:
         own = PostgresEndpoint(server.host, server.port, server.cdc.user, server.cdc.password)
         return JdbcEndpoint(("postgres",), asdict(own), own.where, own.dataset)
 
+    @property
+    def no_table(self) -> type[Exception]:
+        """What the target's client raises for a table that the sink connector has not made yet."""
+        return psycopg.errors.UndefinedTable
+
     def wait_target(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
         """Wait until a query of the target gives these rows."""
-        import psycopg
 
         def there() -> bool | None:
             try:
                 return True if self.target(sql) == rows else None
-            except psycopg.errors.UndefinedTable:
+            except self.no_table:
                 return None
 
         wait_until(there, timeout=SECONDS, what=f"{sql} to give {len(rows)} rows")
 
-    def close(self) -> None:
-        """Delete both connectors, and the schema of the copies."""
+    def delete_connectors(self) -> None:
+        """Delete the source's connector, and each that feeds the target."""
         for name in self.servers.worker.call("GET", "/connectors"):
             if name.startswith(self.name):
                 self.servers.worker.call("DELETE", f"/connectors/{name}")
+
+    def close(self) -> None:
+        """Delete both connectors, and the schema of the copies."""
+        self.delete_connectors()
         self.servers.postgres.execute(f"DROP SCHEMA {self.name} CASCADE")
         self.servers.mysql.execute(f"DROP DATABASE {self.name}")
 

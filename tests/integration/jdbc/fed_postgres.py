@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import pymysql
+
 from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from stack.process import wait_until
@@ -94,23 +96,14 @@ class FromPostgres(Fed):
         own = MySqlEndpoint(server.host, server.port, server.cdc.user, server.cdc.password)
         return JdbcEndpoint(("mysql",), asdict(own), own.where, own.dataset)
 
-    def wait_target(self, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    @property
+    def no_table(self) -> type[Exception]:
         """See Fed."""
-        import pymysql
-
-        def there() -> bool | None:
-            try:
-                return True if self.target(sql) == rows else None
-            except pymysql.err.ProgrammingError:
-                return None
-
-        wait_until(there, timeout=SECONDS, what=f"{sql} to give {len(rows)} rows")
+        return pymysql.err.ProgrammingError
 
     def close(self) -> None:
         """Delete both connectors, the slot, and both databases."""
-        for name in self.servers.worker.call("GET", "/connectors"):
-            if name.startswith(self.name):
-                self.servers.worker.call("DELETE", f"/connectors/{name}")
+        self.delete_connectors()
         self._wait_unread()
         drop = f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = '{self.name}'"
         self.servers.postgres.execute(drop, f"DROP DATABASE {self.name} WITH (FORCE)")

@@ -113,5 +113,7 @@ def test_an_apply_is_asked_for_before_each_look_reads_too_much_again() -> None:
 
 
 def test_before_a_first_recovery_and_where_the_log_shows_no_events_nothing_is_found() -> None:
-    assert looking(run_of("", None), Looks(), LogLook(frozenset({NAME}), "b")) == [[]]
+    source_without = run_of("", None)
+    assert looking(source_without, Looks(), LogLook(frozenset({NAME}), "b")) == [[]]
+    source_without.clients.source.definitions.assert_not_called()  # type: ignore[attr-defined]
     assert looking(run_of("a", None), Looks(), None) == [[]]

@@ -136,6 +136,11 @@ _NOT_IN_BINLOG: Final[dict[str, Any]] = {
 }
 
 
+def _in_binlog(place: Standing) -> Iterable[tuple[str, Any]]:
+    """A row of a snapshot has no event of its own, and so no number in one."""
+    return (_NOT_IN_BINLOG | {**place.at}).items()
+
+
 def _at_wal(place: Standing) -> Iterator[tuple[str, Any]]:
     """The transaction is the first that the snapshot does not show, as that of a connector's own snapshot is.
 
@@ -148,8 +153,8 @@ def _at_wal(place: Standing) -> Iterator[tuple[str, Any]]:
 
 
 BLOCKS: Final[Mapping[str, SourceBlock]] = {
-    "mysql": SourceBlock("db", _BINLOG, _mysql, lambda place: (_NOT_IN_BINLOG | {**place.at}).items()),
-    "mariadb": SourceBlock("db", _BINLOG, _mariadb, lambda place: (_NOT_IN_BINLOG | {**place.at}).items()),
+    "mysql": SourceBlock("db", _BINLOG, _mysql, _in_binlog),
+    "mariadb": SourceBlock("db", _BINLOG, _mariadb, _in_binlog),
     "postgres": SourceBlock(
         "schema",
         (("txId", _INT), ("lsn", _INT), ("sequence", _STRING), ("transaction.total_order", _COUNT)),
