@@ -68,7 +68,7 @@ def _resumed(run: Run, recovery: OpenRecovery, watermark: Watermark) -> Facts:
     # from an earlier try: resuming does not start a failed task; and an offset that somebody moved meanwhile skips changes
     if failures(run) or moved_since(run, recovery):
         _stop_at_w(run, recovery)
-    set_converter(run)
+    set_converter(run, recovery.tables)
     change_settings(run, {**settings(run).quickened, **(run.clients.connector.rebuilding(name) if rebuild else {})})
     run.clients.connector.resume(name)
     run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)

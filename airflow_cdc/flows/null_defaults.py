@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from airflow_cdc.core.capture import NullFault
 from airflow_cdc.core.errors import ConfigError
@@ -26,16 +26,31 @@ def require_nulls(run: Run, definitions: Mapping[str, Table]) -> None:
         raise ConfigError(fault.what, where=run.where, todo=fault.todo)
 
 
-def set_converter(run: Run) -> Sequence[str]:
+def null_refusals(run: Run, definitions: Mapping[str, Table]) -> Iterator[tuple[str, ConfigError]]:
+    """Each table whose NULLs would arrive as defaults although this run may not change that, and its refusal.
+
+    Of that table alone: where no setting ends it, the columns of one table say nothing about the others.
+    """
+    _definitions, defaults = run.clients.source.definitions_and_defaults(list(definitions))
+    rules, config = config_rules_of(run.pipeline), run.clients.connector.raw_config(run.pipeline.connector.name)
+    for name, table in definitions.items():
+        own = {name: defaults[name]} if name in defaults else {}
+        fault = rules.null_fault(config, {name: table}, own)
+        if fault is not None and not (fault.settings and run.pipeline.policy.set_converter):
+            yield name, ConfigError(fault.what, where=f"table {name}", todo=fault.todo)
+
+
+def set_converter(run: Run, tables: Sequence[str] = ()) -> Sequence[str]:
     """Make the stopped connector carry NULL as NULL from now on; returns the changed settings.
 
-    They stay after the recovery: without them the next apply would refuse the tables.
+    `tables`: those that are recovered, by default all. The settings stay after the recovery: without them the next apply would
+    refuse the tables.
     """
     name = run.pipeline.connector.name
     config = run.clients.connector.raw_config(name)
     if not config_rules_of(run.pipeline).may_replace_nulls(config):
         return ()
-    definitions = captured(run)
+    definitions = captured(run, tables)
     fault = fault_of(run, definitions)
     if fault is None:
         return ()

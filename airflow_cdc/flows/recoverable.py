@@ -10,7 +10,7 @@ from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.flows.appliable import asked_of, refusals
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.carried import look_through, refusal
-from airflow_cdc.flows.null_defaults import require_nulls
+from airflow_cdc.flows.null_defaults import null_refusals
 from airflow_cdc.flows.recovery import tables_of
 from airflow_cdc.flows.run import Run
 from airflow_cdc.flows.written import refuse_unreadable
@@ -93,7 +93,8 @@ def refuse_unrecoverable(run: Run, tables: Sequence[str]) -> Sequence[str]:
     for name, looks in look_through(run, definitions.values()):
         if looks:
             found.add(refusal(looks), name)
-    found.trying(lambda: require_nulls(run, definitions))
+    for name, nulls in null_refusals(run, definitions):
+        found.add(nulls, name)
     unknown = found.trying(lambda: refuse_unreadable(run, tables))
     found.end(run, tables)
     return unknown or ()

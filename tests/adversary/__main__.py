@@ -43,7 +43,7 @@ def main() -> int:
         logging.getLogger(talker).setLevel(logging.WARNING)
     # every table of a crowd has columns of its own, so that code would be compiled for each to run a few times
     spark = INTERPRETED if asked.together > 1 else {}
-    with servers(FOLDER.absolute() / f"world-{int(time.time())}", asked.stack, spark) as running:
+    with servers(FOLDER.absolute() / f"world-{int(time.time())}", asked.stack, spark, formats=True) as running:
         until = time.monotonic() + asked.minutes * 60
         last = asked.seed + asked.seeds
         for seed in range(asked.seed, last, asked.together):
@@ -87,10 +87,12 @@ def say(result: Result) -> None:
     seeds = sorted(result.by_seed)
     named = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
     CONSOLE.print(
-        f"{named}: {state}, {result.operations} operations, {result.compared} comparisons,"
+        f"{named} ({result.form}): {state}, {result.operations} operations, {result.compared} comparisons,"
         f" {sum(result.refusals.values())} refusals, {result.seconds} s",
         markup=False,
     )
+    for name, why in result.left_out.items():
+        CONSOLE.print(f"  refused by name: {name!r}: {why[:200]}", markup=False)
     for one in result.findings:
         where = f" {one.columns}" if one.columns else ""
         CONSOLE.print(
@@ -112,6 +114,7 @@ def summed(results: list[Result]) -> dict[str, Any]:
         "operations": sum(result.operations for result in results),
         "comparisons": sum(result.compared for result in results),
         "steps": dict(steps),
+        "left_out": sum(len(result.left_out) for result in results),
         "refusals": dict(refusals.most_common()),
         "findings": dict(Counter(finding.kind for result in results for finding in result.findings)),
         "seconds": round(sum(result.seconds for result in results), 1),
@@ -122,7 +125,7 @@ def summed(results: list[Result]) -> dict[str, Any]:
 def table(results: list[Result]) -> Table:
     """The summary as a person reads it."""
     made, total = Table("what", "count", title="the adversary suite"), summed(results)
-    for name in ("seeds", "pipelines", "operations", "comparisons", "seconds"):
+    for name in ("seeds", "pipelines", "operations", "comparisons", "left_out", "seconds"):
         made.add_row(name, str(total[name]))
     for group in ("steps", "findings", "refusals"):
         for name, count in total[group].items():

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from tests.adversary.form import Form
 from tests.adversary.generator import Generator, Op, Round
 from tests.adversary.schema import Table
 
@@ -29,6 +30,7 @@ class Crowd:
     owners: Mapping[str, int] = field(init=False)
     tables: dict[str, Table] = field(init=False)
     modes: dict[str, str] = field(init=False)
+    form: Form = field(init=False)
     dice: random.Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,7 +41,7 @@ class Crowd:
         for seed in self.seeds:
             taken = frozenset(name for member in members for name in member.tables)
             members.append(Generator(seed, self.without, taken))
-        self.members, self.modes = tuple(members), members[0].modes
+        self.members, self.modes, self.form = tuple(members), members[0].modes, members[0].form
         self.owners = {name: number for number, member in enumerate(members) for name in member.tables}
         self.tables = {name: table for member in members for name, table in member.tables.items()}
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tests.adversary.schema import Column, Table, pool_of, quote, schema, without_column
+from tests.adversary.form import Form, form_of
+from tests.adversary.schema import Column, Table, pool_of, quote, schema, with_column, without_column
 
 
 class Step(StrEnum):
@@ -68,6 +69,7 @@ class Generator:
     dice: random.Random = field(init=False)
     tables: dict[str, Table] = field(init=False)
     modes: dict[str, str] = field(init=False)
+    form: Form = field(init=False)
     _fresh: int = 0
 
     def __post_init__(self) -> None:
@@ -79,6 +81,7 @@ class Generator:
         self.modes = {name: self.dice.choice(values) for name, values in MODES.items()}
         partitions = "1" if "partitions" in self.without else self.dice.choice(("1", "3"))
         self.modes["topic.creation.default.partitions"] = partitions
+        self.form = form_of(self.seed, self.without)
 
     def _renamed(self, table: Table) -> Table:
         return replace(table, name=f"{table.name}_{self.seed}") if table.name in self.taken else table
@@ -377,12 +380,6 @@ class Generator:
         truncate = [f"TRUNCATE TABLE {name}", self._insert_sql(table, "INSERT INTO")]
         both = [*truncate, *others] if self.dice.random() < 0.5 else [*others, *truncate]
         return Op("truncate", table.name, tuple(both))
-
-
-def with_column(table: Table, column: Column) -> Table:
-    """The table with the column: in the place of one of its name, or at the end."""
-    others = tuple(column if c.name == column.name else c for c in table.columns)
-    return replace(table, columns=others if column in others else (*others, column))
 
 
 def _swappable(table: Table, one: Column, two: Column) -> bool:

@@ -38,7 +38,9 @@ class Result:
     compared: int = 0
     by_seed: dict[int, Share] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)  # tables that the product refused by name, and why
     findings: list[Finding] = field(default_factory=list)
+    form: str = ""
     seconds: float = 0.0
 
     @property

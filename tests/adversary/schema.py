@@ -34,6 +34,8 @@ SWITCHES = {
     "healthy": "asking for a diagnosis while apply refuses a table",
     "differences": "the strategy diff_repair asked for, where columns may have changed since the last apply",
     "year": "YEAR columns, which MySQL 8.0.15 counts otherwise than Debezium does",
+    "formats": "events in the formats of a schema registry",
+    "flattened": "events of which the connector sends the row alone (ExtractNewRecordState)",
     "damage": "rows of the sink changed behind the product's back",
 }
 
@@ -90,6 +92,17 @@ class Table:
 def without_column(table: Table, column: Column) -> Table:
     """The table without the column."""
     return replace(table, columns=tuple(c for c in table.columns if c.name != column.name))
+
+
+def with_column(table: Table, column: Column) -> Table:
+    """The table with the column: in the place of one of its name, or at the end."""
+    others = tuple(column if c.name == column.name else c for c in table.columns)
+    return replace(table, columns=others if column in others else (*others, column))
+
+
+def without_default(column: Column) -> Column:
+    """The column without its default."""
+    return replace(column, ddl=re.sub(r" DEFAULT ('[^']*'|[^ ]+)", "", column.ddl))
 
 
 def quote(name: str) -> str:

@@ -24,19 +24,23 @@ from tests.adversary.crowd import Crowd
 from tests.adversary.generator import Generator, Op, Round, Step
 from tests.adversary.oracle import Comparison, compare, sink_name
 from tests.adversary.result import Finding, Result, Share
-from tests.adversary.schema import quote, without_column
+from tests.adversary.schema import quote, with_column, without_column, without_default
 from tests.adversary.world import BEHIND, Pipe, Servers, execute, hot
 
 MATCH = "MATCH"
 EQUAL = "equal"
 TRIES = 4  # a batch that ends inside repeats is published by a later apply
 FIRST_COPIES = 20
+PLAN = "the plan is refused"
+AGAIN = "Clear the task stop_connector and all after it"
+OTHERS = "To continue with the other"
+AS_DEFAULT = "arrives as the column's default"
 _CRASH = re.compile(
     r"Py4J|Traceback|java\.lang|NullPointer|list index|KeyError|AttributeError|TypeError|INTERNAL_ERROR|\[[A-Z_]{6,}(\.[A-Z_]+)?\]"
 )
 _NAMES = re.compile(
     r"column|`|[a-z]+\.[a-z]+\.[a-z]+|\b(ALTER|TRUNCATE|DROP|MODIFY|CHANGE|XA|GTID\w*)\b|transaction|topic|truncated|"
-    r"dead.letter|different: |missing: |ghost|of run r[0-9]|by r[0-9]",
+    r"dead.letter|definition of |different: |missing: |ghost|of run r[0-9]|by r[0-9]",
 )  # fmt: skip
 _REASONLESS = "(0 missing, 0 ghosts, 0 different)"
 
@@ -122,13 +126,16 @@ class Story:
 
     def first_copy(self) -> bool:
         """The first recovery; what is refused by name is done away with, as the refusal asks a person to."""
+        tried = list[str]()
         for _ in range(FIRST_COPIES * len(self.generator.seeds)):
             error = self.attempt("first copy", self.pipe.recover)
             if error is None:
                 return True
             if why := limits.stop(error):
                 return self.read_past("first copy", f"{why}: {error}")
-            if not self.gave_way(error):
+            if AGAIN in error and AGAIN not in tried:
+                tried.append(AGAIN)  # the same run again, as the error asks
+            elif not self.gave_way(error):
                 break
         self.stuck("first copy", self.last_error)
         return False
@@ -145,17 +152,26 @@ class Story:
         """
         if self.drop_named(error):
             return True
-        culprits = [t for t in self.pipe.tables if mentions(error, f"{self.pipe.database}.{t}")]
-        if not culprits or len(culprits) == len(self.pipe.tables):
+        if not (culprits := self.left_out(error)):
             return False
         self.pipe.renewed(culprits)
-        self.note({"left out": culprits, "why": error})
         self.pipe.resume()
         return True
 
+    def left_out(self, error: str) -> list[str]:
+        """Leave out the tables that a plan refuses, as a person would who has the others go on; [] if these are all, or none."""
+        refused = told_of(error)
+        culprits = [t for t in self.pipe.tables if mentions(refused, f"{self.pipe.database}.{t}")]
+        if not culprits or len(culprits) == len(self.pipe.tables):
+            return []
+        self.pipe.tables = [t for t in self.pipe.tables if t not in culprits]
+        self.result.left_out |= dict.fromkeys(culprits, refused[:300])
+        self.note({"left out": culprits, "why": error})
+        return culprits
+
     def drop_named(self, error: str) -> bool:
         """Drop every column that an error names; False if it names none."""
-        dropped = False
+        dropped, error = False, told_of(error)
         while drop := self.dropped(error):
             self.do(drop)
             dropped = True
@@ -167,9 +183,13 @@ class Story:
         """The statement that drops a column that an error names; None if none is named, or it is in the key."""
         for table in (self.generator.tables[name] for name in self.pipe.tables):
             for column in (c for c in table.stored if c.name not in (*table.key, "n", "ticks")):
-                if mentions(error, f"column {column.name} of {self.pipe.database}.{table.name}"):
+                full = f"{self.pipe.database}.{table.name}"
+                if mentions(error, f"column {column.name} of {full}"):
                     sql = f"ALTER TABLE {quote(table.name)} DROP COLUMN {quote(column.name)}"
                     return Op("give way", table.name, (sql,), without_column(table, column))
+                if AS_DEFAULT in error and mentions(error, f"{full}.{column.name}") and " DEFAULT " in column.ddl:
+                    sql = f"ALTER TABLE {quote(table.name)} ALTER COLUMN {quote(column.name)} DROP DEFAULT"
+                    return Op("give way", table.name, (sql,), with_column(table, without_default(column)))
         return None
 
     def attempt(self, step: str, act: Any) -> str | None:
@@ -248,7 +268,7 @@ class Story:
         ways = ("full_snapshot",) if "differences" in self.generator.without else ("full_snapshot", "diff_repair")
         asked = self.generator.dice.choice(ways) if step is Step.REREAD else None
         error = self.gave_columns(step, asked)
-        self.unfinished = error is not None and "the plan is refused" not in error
+        self.unfinished = error is not None and PLAN not in error
         if error is None:
             self.all_equal_now()
 
@@ -256,7 +276,7 @@ class Story:
         """A recovery, again and again without the columns that it refuses by name; None, or what it refuses at last."""
         error = self.attempt(step, lambda: self.pipe.recover(asked))
         for _ in range(FIRST_COPIES):
-            if error is None or not self.drop_named(error):
+            if error is None or not (self.drop_named(error) or (PLAN in error and self.left_out(error))):
                 break
             error = self.attempt(step, lambda: self.pipe.recover(asked))
         return error
@@ -413,6 +433,11 @@ class Story:
         self.note({"finding": asdict(finding)})
 
 
+def told_of(error: str) -> str:
+    """A refusal without the way on that it shows for the tables that are not refused."""
+    return error.partition(OTHERS)[0]
+
+
 def mentions(text: str, name: str) -> bool:
     """Whether the name stands in the text, and not as the beginning of a longer one."""
     return re.search(rf"{re.escape(name)}(?!\w)", text) is not None
@@ -474,10 +499,11 @@ def _run(
     seed = generator.seeds[0]
     began, result = time.monotonic(), Result(seed, by_seed={seed: Share() for seed in generator.seeds})
     with (folder / f"{seed}.jsonl").open("w") as log:
-        pipe = Pipe(servers, f"adv{seed}", list(generator.tables), generator.modes)
+        pipe = Pipe(servers, f"adv{seed}", list(generator.tables), generator.modes, form=generator.form)
         story = Story(generator, pipe, log, result, tamper=tamper)
         story.note({"seeds": generator.seeds, "without": sorted(generator.without), "database": pipe.database})
-        story.note({"modes": generator.modes})
+        story.note({"modes": generator.modes, "form": generator.form.name})
+        result.form = generator.form.name
         try:
             story.go(rounds, deadline)
         except Exception as crash:

@@ -15,7 +15,7 @@ from tests.adversary.world import Servers, servers
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1800)]
 
-SEEDS = (13, 23, pytest.param(35, marks=pytest.mark.slow))  # a gap, an apply, a repair
+SEEDS = (13, 23, pytest.param(35, marks=pytest.mark.slow))  # a gap, an apply, a repair; flattened, JSON Schema, Avro
 TAMPERED = 13
 ROUNDS = 1
 SEED_SECONDS = 600.0
@@ -23,7 +23,7 @@ SEED_SECONDS = 600.0
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    with servers(tmp_path_factory.mktemp("adversary"), os.environ.get("CDC_TEST_STACK", "")) as running:
+    with servers(tmp_path_factory.mktemp("adversary"), os.environ.get("CDC_TEST_STACK", ""), formats=True) as running:
         yield running
 
 

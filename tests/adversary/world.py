@@ -8,7 +8,7 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -47,14 +47,19 @@ from stack.mysql import MySqlServer
 from stack.process import wait_until
 from stack.rest import RestError
 from tests.adversary.cut import CutTransport
+from tests.adversary.form import JSON, Form
 from tests.adversary.generator import Op
 from tests.adversary.oracle import sink_name
 from tests.diagnosing import diagnose
+from tests.registered import worker_and_registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stack.registry import Registry
+
 CATALOG = "lake"
+WRITERS = ("debezium", "registry-converters")
 LOAD_MODE = "ALLOW_INVALID_DATES,ERROR_FOR_DIVISION_BY_ZERO"
 DRAIN_SECONDS = 60.0
 OPTIONS = {"reach_seconds": 60, "resume_seconds": 120}
@@ -69,6 +74,7 @@ class Servers:
     folder: Path
     stack: stack.Stack
     spark: SparkSession
+    writing: tuple[ConnectWorker, Registry] | None = None  # a worker that writes every format, and its registry
 
     @property
     def mysql(self) -> MySqlServer:
@@ -76,6 +82,8 @@ class Servers:
 
     @property
     def worker(self) -> ConnectWorker:
+        if self.writing:
+            return self.writing[0]
         assert self.stack.connect is not None
         return self.stack.connect
 
@@ -115,17 +123,20 @@ def lake_properties(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def servers(folder: Path, running: str = "", settings: Mapping[str, str] | None = None) -> Iterator[Servers]:
+def servers(
+    folder: Path, running: str = "", settings: Mapping[str, str] | None = None, *, formats: bool = False
+) -> Iterator[Servers]:
     """Servers and a Spark session, ended with the block. `running`: the folder of a stack to use, which is left running.
 
-    `settings`: Spark's, beside those of a small session.
+    `settings`: Spark's, beside those of a small session. `formats`: a worker that writes every format, and a registry.
     """
-    if running:
-        with session(folder, settings) as spark:
-            yield Servers(folder, stack.Stack.load(Path(running)), spark)
-        return
-    with stack.start(folder / "s") as started, session(folder, settings) as spark:
-        yield Servers(folder, started, spark)
+    with ExitStack() as ends:
+        if running:
+            started = stack.Stack.load(Path(running))
+        else:
+            started = ends.enter_context(stack.start(folder / "s", ("mysql", "kafka") if formats else stack.ALL))
+        writing = ends.enter_context(worker_and_registry(folder / "w", started, plugins=WRITERS)) if formats else None
+        yield Servers(folder, started, ends.enter_context(session(folder, settings)), writing)
 
 
 @contextmanager
@@ -158,6 +169,7 @@ class Pipe:
     database: str = ""
     policy: Mapping[str, Any] = field(default_factory=dict)
     unended: str = ""
+    form: Form = JSON
 
     def __post_init__(self) -> None:
         if not self.database:
@@ -221,15 +233,11 @@ class Pipe:
             "schema.history.internal.kafka.bootstrap.servers": self.servers.bootstrap,
             "schema.history.internal.kafka.topic": f"history-{name}",
             "schema.history.internal.store.only.captured.databases.ddl": "true",
-            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "key.converter.replace.null.with.default": "false",
-            "value.converter.replace.null.with.default": "false",
             "heartbeat.interval.ms": "500",
             # the clock of heartbeats while nothing comes; with less, a connector on a busy machine takes itself for cut off
             # and may leave an offset that lists a transaction as done of which it sent a part
             "connect.keep.alive.interval.ms": "5000",
-            **self.modes,
+            **self.form.settings(self.modes, self.servers.writing and self.servers.writing[1]),
         }
         self.servers.worker.call("PUT", f"/connectors/{name}/config", settings)
         wait_until(lambda: self._offset() or None, timeout=120, what=f"{name} to have a position")

@@ -17,12 +17,12 @@ from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.sources.mysql import kind as mysql
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
-from stack import connect, registry, versions
+from stack import connect, versions
 from stack.mysql import MySqlSettings
-from stack.process import end
 from tests.integration.mariadb import recovered
 from tests.integration.mariadb.recovered import connector_config
 from tests.integration.postgres.recovered import Followed as FollowedPostgres
+from tests.registered import worker_and_registry
 from tests.systems import debezium_hudi, debezium_postgres
 from tests.systems.case import Case
 from tests.systems.debezium_hudi import PURGED, DebeziumHudi
@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_cdc.sinks.iceberg.client import Lake
-    from stack.connect import ConnectWorker
     from stack.registry import Registry
 
-PLUGINS: Final = ("debezium", "debezium-postgres", "registry-converters")
 NAMES_FOR_AVRO: Final = {"schema.name.adjustment.mode": "avro", "field.name.adjustment.mode": "avro"}
 # as docs/how-to/connect-variants.md says
 FLATTENED: Final = {
@@ -85,25 +83,6 @@ class DebeziumMySql(DebeziumHudi):
 def in_avro(schemas: Registry, form: str = "confluent") -> dict[str, str]:
     """The connector's settings by which key and value are Avro."""
     return {**NAMES_FOR_AVRO, **schemas.converter("key", form), **schemas.converter("value", form)}
-
-
-@contextmanager
-def worker_and_registry(folder: Path, running: stack.Stack) -> Iterator[tuple[ConnectWorker, Registry]]:
-    """A worker with Avro's converters, and the registry that they ask."""
-    if running.kafka is None:
-        raise AssertionError("the stack has no Kafka")
-    schemas = registry.start_registry(folder / "registry", running.logs)
-    try:
-        worker = connect.start_connect(
-            folder, running.logs, running.kafka.bootstrap, more=registry.WORKER, plugins=PLUGINS
-        )
-        try:
-            connect.wait_ready(worker)
-            yield worker, schemas
-        finally:
-            end(worker.child)
-    finally:
-        end(schemas.child)
 
 
 MYSQL: Final = (MySqlSettings(max_binlog_size=4194304),)

@@ -35,9 +35,10 @@ from stack import connect, versions
 from tests.integration.mariadb import recovered
 from tests.integration.mariadb.recovered import connector_config
 from tests.integration.recovering import SinkParts
+from tests.registered import worker_and_registry
 from tests.systems import debezium_hudi
 from tests.systems.case import Case
-from tests.systems.debezium_formats import MYSQL, NAMES_FOR_AVRO, TABLES, worker_and_registry
+from tests.systems.debezium_formats import MYSQL, NAMES_FOR_AVRO, TABLES
 from tests.systems.debezium_hudi import PURGED, DebeziumHudi
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ def converting(monkeypatch: pytest.MonkeyPatch, fault: Fault | None, *, allowed:
     source: Any = run.clients.source
     source.definitions_and_defaults.return_value = ({NAME: ORDERS}, {NAME: {"a": "7"}})
     monkeypatch.setattr(null_defaults, "config_rules_of", lambda _pipeline: Rules())
-    monkeypatch.setattr(null_defaults, "captured", lambda _run: {NAME: ORDERS})
+    monkeypatch.setattr(null_defaults, "captured", lambda _run, _tables=(): {NAME: ORDERS})
     policy = replace(run.pipeline.policy, set_converter=allowed)
     return replace(run, pipeline=replace(run.pipeline, policy=policy))
 

@@ -1,0 +1,88 @@
+"""In which form a seed's connector writes its events: the format of keys and values, where a schema's id is, the whole envelope or the row.
+
+Out of dice of its own, so that a seed's statements are the same in each form.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from stack.registry import AVRO, JSON_SCHEMA
+
+if TYPE_CHECKING:
+    from stack.registry import Registry
+
+_SIDES: Final = ("key", "value")
+_JSON: Final[Mapping[str, str]] = {
+    f"{side}.converter{name}": value
+    for side in _SIDES
+    for name, value in (
+        ("", "org.apache.kafka.connect.json.JsonConverter"),
+        (".replace.null.with.default", "false"),
+    )
+}
+# names of schemas that Avro allows; of fields, too, where the fields are Avro's
+_SCHEMA_NAMES: Final = {"schema.name.adjustment.mode": "avro"}
+_FIELD_NAMES: Final = {"field.name.adjustment.mode": "avro"}
+_FLATTENED: Final[Mapping[str, str]] = {
+    "transforms": "unwrap",
+    "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+    "transforms.unwrap.delete.tombstone.handling.mode": "rewrite",
+    "transforms.unwrap.add.fields": "op,source.ts_ms,source.gtid,source.server_id,source.file,source.pos,source.row",
+    "transforms.unwrap.replace.null.with.default": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How events are written. `kind`: a converter's class, "" for Connect's own JSON; `ids`: a key of stack.registry.FORMS."""
+
+    kind: str = ""
+    ids: str = ""
+    flattened: bool = False
+
+    @property
+    def has_registry(self) -> bool:
+        return bool(self.kind)
+
+    @property
+    def name(self) -> str:
+        """For people: a key of FORMATS, and whether it is flattened."""
+        format_ = next(name for name, one in FORMATS.items() if one == (self.kind, self.ids))
+        return f"{format_}{', flattened' if self.flattened else ''}"
+
+    def settings(self, modes: Mapping[str, str], schemas: Registry | None) -> dict[str, str]:
+        """The connector's settings of these modes in this form. `schemas`: asked for by forms that have a registry."""
+        flat = _FLATTENED if self.flattened else {}
+        if not self.kind:
+            return {**_JSON, **modes, **flat}
+        if schemas is None:
+            raise AssertionError(f"{self.name} needs a registry")
+        ours = {name: value for name, value in modes.items() if not name.endswith("schemas.enable")}
+        written = {k: v for side in _SIDES for k, v in schemas.converter(side, self.ids, self.kind).items()}
+        fields, nulls = (_FIELD_NAMES, {}) if self.kind == AVRO else ({}, _KEPT_NULLS)
+        return {**written, **_SCHEMA_NAMES, **fields, **nulls, **ours, **flat}
+
+
+JSON: Final = Form()
+_KEPT_NULLS: Final = {name: value for name, value in _JSON.items() if name.endswith("default")}
+FORMATS: Final[Mapping[str, tuple[str, str]]] = {
+    "JSON": ("", ""),
+    "Avro, ids in headers": (AVRO, "headers"),
+    "Avro, ids of eight bytes": (AVRO, "apicurio"),
+    "Avro, ids of four bytes": (AVRO, "confluent"),
+    "JSON Schema": (JSON_SCHEMA, "headers"),
+}
+
+
+def form_of(seed: int, without: frozenset[str] = frozenset()) -> Form:
+    """The form of a seed: half of them JSON, with or without schemas as its modes say, and two of five flattened."""
+    dice = random.Random(f"wire {seed}")
+    names = [name for name, (kind, _) in FORMATS.items() if kind]
+    drawn = dice.choice(names) if dice.random() < 0.5 else "JSON"
+    flattened = dice.random() < 0.4
+    kind, ids = FORMATS["JSON" if "formats" in without else drawn]
+    return Form(kind, ids, flattened and "flattened" not in without)
