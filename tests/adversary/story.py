@@ -40,7 +40,7 @@ _CRASH = re.compile(
 )
 _NAMES = re.compile(
     r"column|`|[a-z]+\.[a-z]+\.[a-z]+|\b(ALTER|TRUNCATE|DROP|MODIFY|CHANGE|XA|GTID\w*)\b|transaction|topic|truncated|"
-    r"dead.letter|definition of |different: |missing: |ghost|of run r[0-9]|by r[0-9]",
+    r"dead.letter|definition of |\(table |different: |missing: |ghost|of run r[0-9]|by r[0-9]",
 )  # fmt: skip
 _REASONLESS = "(0 missing, 0 ghosts, 0 different)"
 

@@ -14,13 +14,15 @@ from airflow_cdc.core.errors import CdcError, ConnectorError, RereadNeededError
 from airflow_cdc.spark_apps import apply_changes
 from airflow_cdc.spark_apps.stages import waiting
 from airflow_cdc.spark_apps.stages.reread import Reread
+from stack.registry import Registry
 from tests.adversary import world
 from tests.adversary.crowd import Crowd
+from tests.adversary.form import FORMATS, Form, form_of
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
 from tests.adversary.result import Result
-from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, pool_of, schema
+from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, Column, Table, pool_of, schema
 from tests.adversary.story import MATCH, Story, fault_of, kind_of, mentions
 from tests.adversary.world import BEHIND, Refusals
 
@@ -306,3 +308,67 @@ def test_a_damaged_table_that_a_check_calls_match_is_looked_at_and_not_taken_for
     story = Story(Generator(1), pipe, StringIO(), Result(1), damaged={"a", "c"})
     story.last_word()
     assert (compared, story.result.findings) == (["a"], [])
+
+
+PLANNED = "the plan is refused: the table has no key, and unwrap flattens its events (table db.b). Give it one. To continue with the others now, run: airflow cdc recover p --table db.a --table db.c"
+
+
+def told(tables: dict[str, Any]) -> Story:
+    """A story of these tables, in the database db, of which nothing was done yet."""
+    generator: Any = SimpleNamespace(tables=tables, seed_of=lambda _: 1, modes={})
+    pipe: Any = SimpleNamespace(database="db", tables=list(tables))
+    return Story(generator, pipe, StringIO(), Result(1))
+
+
+def test_a_table_that_a_plan_refuses_is_left_out_and_counted_and_the_others_go_on() -> None:
+    """The refusal's own advice names the others: taken for refused as well, nothing was left and the seed was stuck."""
+    story = told({"a": None, "b": None, "c": None})
+    assert story.left_out(PLANNED) == ["b"]
+    assert story.pipe.tables == ["a", "c"]
+    assert list(story.result.left_out) == ["b"]
+    assert fault_of(PLANNED) == ""
+
+
+def test_where_every_table_is_refused_nobody_goes_on() -> None:
+    assert told({"b": None}).left_out(PLANNED) == []
+
+
+def test_a_recovery_of_a_later_round_goes_on_without_the_table_that_its_plan_refuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    story = told({"a": None, "b": None, "c": None})
+    monkeypatch.setattr(Story, "dropped", lambda *_: None)
+    answers = iter((PLANNED, None))
+    monkeypatch.setattr(Story, "attempt", lambda *_: next(answers))
+    assert story.gave_columns("gap", None) is None
+    assert story.pipe.tables == ["a", "c"]
+
+
+def test_a_default_that_a_plan_refuses_is_taken_from_its_column() -> None:
+    columns = (Column("id", "int NOT NULL", ("1",)), Column("c", "varchar(9) NULL DEFAULT 'x'", ("'x'",)))
+    story = told({"a": Table("a", columns, ("id",), 1)})
+    op = story.dropped("the plan is refused: NULL in db.a.c arrives as the column's default (table db.a).")
+    assert op is not None
+    assert op.statements == ("ALTER TABLE `a` ALTER COLUMN `c` DROP DEFAULT",)
+    assert op.after is not None
+    assert op.after.column("c").ddl == "varchar(9) NULL"
+
+
+@pytest.mark.parametrize("seed", [3, 13, 23])
+def test_a_seeds_statements_are_the_same_in_every_form(seed: int) -> None:
+    plain = Generator(seed, frozenset({"formats", "flattened"}))
+    assert plain.form == Form()
+    assert [table.create() for table in Generator(seed).tables.values()] == [t.create() for t in plain.tables.values()]
+    assert form_of(seed) == Generator(seed).form
+
+
+def test_seeds_come_in_every_form_and_name_it_to_the_connector() -> None:
+    schemas = Registry("http://r/apis/registry/v2", "", cast("Any", None))
+    forms = {form_of(seed) for seed in range(200)}
+    assert forms == {Form(*one, flattened) for one in FORMATS.values() for flattened in (False, True)}
+    for form in forms:
+        settings = form.settings({"key.converter.schemas.enable": "true", "decimal.handling.mode": "string"}, schemas)
+        assert ("transforms" in settings) == form.flattened
+        assert (settings.get("value.converter.apicurio.registry.url") == schemas.url) == form.has_registry
+        assert settings["decimal.handling.mode"] == "string"
+        assert len({form.name for form in forms}) == len(forms)
