@@ -1,19 +1,21 @@
 """In which form a seed's connector writes its events: the format of keys and values, where a schema's id is, the whole envelope or the row.
 
-Out of dice of its own, so that a seed's statements are the same in each form.
+Out of dice of its own, so that a seed's statements are the same in each form, but for columns whose names Avro would make one.
 """
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from stack.registry import AVRO, JSON_SCHEMA
 
 if TYPE_CHECKING:
     from stack.registry import Registry
+    from tests.adversary.schema import Table
 
 _SIDES: Final = ("key", "value")
 _JSON: Final[Mapping[str, str]] = {
@@ -54,6 +56,18 @@ class Form:
         format_ = next(name for name, one in FORMATS.items() if one == (self.kind, self.ids))
         return f"{format_}{', flattened' if self.flattened else ''}"
 
+    def fitting(self, table: Table) -> Table:
+        """The table without columns to which Avro would give the name of another: one such table stops the connector for good."""
+        if self.kind != AVRO:
+            return table
+        names = {legal(name) for name in (*table.key, "n", "ticks")}
+        kept = set[str]()
+        for column in table.columns:
+            if column.name in (*table.key, "n", "ticks") or legal(column.name) not in names:
+                kept.add(column.name)
+                names.add(legal(column.name))
+        return replace(table, columns=tuple(column for column in table.columns if column.name in kept))
+
     def settings(self, modes: Mapping[str, str], schemas: Registry | None) -> dict[str, str]:
         """The connector's settings of these modes in this form. `schemas`: asked for by forms that have a registry."""
         flat = _FLATTENED if self.flattened else {}
@@ -76,6 +90,11 @@ FORMATS: Final[Mapping[str, tuple[str, str]]] = {
     "Avro, ids of four bytes": (AVRO, "confluent"),
     "JSON Schema": (JSON_SCHEMA, "headers"),
 }
+
+
+def legal(name: str) -> str:
+    """A column's name as `field.name.adjustment.mode=avro` makes it."""
+    return re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", name))
 
 
 def form_of(seed: int, without: frozenset[str] = frozenset()) -> Form:

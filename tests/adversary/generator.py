@@ -76,12 +76,12 @@ class Generator:
         self.dice = random.Random(self.seed)
         if self.dice.random() > DAYS_SHARE:  # one such day stops the connector, and with it the seed
             self.without |= {"days"}
-        tables = [self._renamed(table) for table in schema(self.dice, self.without)]
+        self.form = form_of(self.seed, self.without)
+        tables = [self.form.fitting(self._renamed(table)) for table in schema(self.dice, self.without)]
         self.tables = {table.name: table for table in tables}
         self.modes = {name: self.dice.choice(values) for name, values in MODES.items()}
         partitions = "1" if "partitions" in self.without else self.dice.choice(("1", "3"))
         self.modes["topic.creation.default.partitions"] = partitions
-        self.form = form_of(self.seed, self.without)
 
     def _renamed(self, table: Table) -> Table:
         return replace(table, name=f"{table.name}_{self.seed}") if table.name in self.taken else table

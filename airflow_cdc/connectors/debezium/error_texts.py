@@ -187,6 +187,14 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         says="DDL statement couldn't be parsed",
     ),
     KnownText(
+        "CONNECTOR_FAILED",
+        176,
+        r"Cannot create field because of field name duplication",
+        "the connector changes names of columns (field.name.adjustment.mode), and two columns of a table would get the one that"
+        " it names. That may be a table of another pipeline, or of none. Rename one of the two, or leave it out on the connector"
+        " (column.exclude.list); a restart does not help",
+    ),
+    KnownText(
         "CONNECTOR_MISCONFIGURED",
         174,
         r"Ignoring unparse?able (DDL )?statement",

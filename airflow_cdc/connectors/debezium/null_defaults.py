@@ -68,7 +68,7 @@ def nulls_at_risk(table: Table, defaults: Defaults) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class NullFault:
-    """`columns` (schema.table.column) whose NULL arrives as their default.
+    """`columns` (schema.table.column) whose NULL arrives as their default, and their `tables`.
 
     `settings`: what must be set on the connector, and a recovery may set. {} if the connector leaves its converter to
     the worker: naming the converter then requires knowing the worker's converter settings. Also {} if its own
@@ -78,6 +78,7 @@ class NullFault:
     columns: tuple[str, ...]
     settings: Mapping[str, str]
     converter: str = ""
+    tables: frozenset[str] = frozenset()
 
     @property
     def what(self) -> str:
@@ -114,9 +115,7 @@ def null_fault(
     writers = _Writers.of(config)
     if not writers.replace_nulls:
         return None
-    columns = tuple(
-        f"{name}.{column}"
-        for name, table in definitions.items()
-        for column in nulls_at_risk(table, defaults.get(name, {}))
-    )
-    return NullFault(columns, writers.settings, writers.value.name) if columns else None
+    at_risk = {name: nulls_at_risk(table, defaults.get(name, {})) for name, table in definitions.items()}
+    columns = tuple(f"{name}.{column}" for name, own in at_risk.items() for column in own)
+    tables = frozenset(name for name, own in at_risk.items() if own)
+    return NullFault(columns, writers.settings, writers.value.name, tables) if columns else None

@@ -110,12 +110,13 @@ def events_blocker(case: AnyCase) -> str:
     Tables that can't be followed beside others that can are left to `decide`: it looks at those that were asked for, and
     names the way on for the rest (flows.recoverable). Blocked here, that way would lead to the same refusal.
     """
-    errors, schema = table_errors(case), case.seen.schema
-    some_can = isinstance(schema, SchemaFacts) and len(errors) < len(schema.definitions)
+    errors, schema, fault = table_errors(case), case.seen.schema, nulls_fault(case)
+    if fault is not None and fault.settings and case.seen.pipeline.policy.set_converter:
+        fault = None
+    lossy = fault.tables if fault is not None else frozenset[str]()
+    some_can = isinstance(schema, SchemaFacts) and len({*errors, *lossy}) < len(schema.definitions)
     said = [error for error in (_rows_error(case), *(() if some_can else errors.values())) if error is not None]
-    fault = nulls_fault(case)
-    settable = fault is not None and bool(fault.settings) and case.seen.pipeline.policy.set_converter
-    nulls = [] if fault is None or settable else [f"{fault.what}. {fault.todo}"]
+    nulls = [] if fault is None or some_can else [f"{fault.what}. {fault.todo}"]
     return "; ".join([*map(str, said), *nulls])
 
 

@@ -84,6 +84,13 @@ def test_a_table_whose_columns_the_connector_misread_is_told_with_a_way_out() ->
     assert (explained.code, "full_snapshot" in explained.meaning) == ("CONNECTOR_FAILED", True)
 
 
+def test_two_columns_that_would_get_one_name_are_told_with_a_way_out() -> None:
+    explained = explain(
+        "org.apache.kafka.connect.errors.SchemaBuilderException: Cannot create field because of field name duplication a_b"
+    )
+    assert (explained.code, "column.exclude.list" in explained.meaning) == ("CONNECTOR_FAILED", True)
+
+
 @pytest.mark.parametrize(
     ("gtids", "code"), [("75ac0c48-7f6b-11f0-9c3a-0242ac110002:1-26", "GTID_PURGED"), ("null", "BINLOG_PURGED")]
 )
