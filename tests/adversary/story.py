@@ -8,7 +8,6 @@ difference that it did not name are findings. What only a comparison can see (li
 from __future__ import annotations
 
 import json
-import re
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from tests.adversary.generator import Generator, Op, Round, Step
 from tests.adversary.oracle import Comparison, compare, sink_name
 from tests.adversary.result import Finding, Result, Share
 from tests.adversary.schema import quote, with_column, without_column, without_default
+from tests.adversary.words import fault_of, kind_of, mentions, told_of
 from tests.adversary.world import BEHIND, Pipe, Servers, execute, hot
 
 MATCH = "MATCH"
@@ -33,16 +33,7 @@ TRIES = 4  # a batch that ends inside repeats is published by a later apply
 FIRST_COPIES = 20
 PLAN = "the plan is refused"
 AGAIN = "Clear the task stop_connector and all after it"
-OTHERS = "To continue with the other"
 AS_DEFAULT = "arrives as the column's default"
-_CRASH = re.compile(
-    r"Py4J|Traceback|java\.lang|NullPointer|list index|KeyError|AttributeError|TypeError|INTERNAL_ERROR|\[[A-Z_]{6,}(\.[A-Z_]+)?\]"
-)
-_NAMES = re.compile(
-    r"column|`|[a-z]+\.[a-z]+\.[a-z]+|\b(ALTER|TRUNCATE|DROP|MODIFY|CHANGE|XA|GTID\w*)\b|transaction|topic|truncated|"
-    r"dead.letter|definition of |\(table |different: |missing: |ghost|of run r[0-9]|by r[0-9]",
-)  # fmt: skip
-_REASONLESS = "(0 missing, 0 ghosts, 0 different)"
 
 
 @dataclass(slots=True)
@@ -431,35 +422,6 @@ class Story:
         self.result.findings.append(finding)
         self.share(table).findings += 1
         self.note({"finding": asdict(finding)})
-
-
-def told_of(error: str) -> str:
-    """A refusal without the way on that it shows for the tables that are not refused."""
-    return error.partition(OTHERS)[0]
-
-
-def mentions(text: str, name: str) -> bool:
-    """Whether the name stands in the text, and not as the beginning of a longer one."""
-    return re.search(rf"{re.escape(name)}(?!\w)", text) is not None
-
-
-def fault_of(text: str) -> str:
-    """What is wrong with a refusal: "crash" where an exception shines through, "vague" where it names nothing, or ""."""
-    if _CRASH.search(text):
-        return "crash"
-    if f"MISMATCH {_REASONLESS}" in text:
-        return "vague"
-    told = text.partition(_REASONLESS)[2] or text
-    return "" if _NAMES.search(told) or limits.stop(text) else "vague"
-
-
-def kind_of(text: str, names: Sequence[str]) -> str:
-    """A refusal's text without names, numbers and values, so that those of one kind count together."""
-    for name in sorted(names, key=len, reverse=True):
-        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", text)
-    text = re.sub(r"(different|missing|ghost): .*", r"\1: …", text)
-    text = re.sub(r"column .*? (\(|was|is|of|,)", r"column … \1", text)
-    return re.sub(r"\s+", " ", re.sub(r"[0-9]+", "#", text))[:110]
 
 
 def run_seed(

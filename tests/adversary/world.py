@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import uuid
@@ -33,11 +32,10 @@ from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
-from airflow_cdc.spark_apps.apply_changes import IS_REREAD, apply_changes
+from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.driver.session import build_session
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.spark_apps.stages.waiting import UNRESOLVED
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.kafka.wire import admin
@@ -50,6 +48,7 @@ from tests.adversary.cut import CutTransport
 from tests.adversary.form import JSON, Form
 from tests.adversary.generator import Op
 from tests.adversary.oracle import sink_name
+from tests.adversary.refusals import Refusals
 from tests.diagnosing import diagnose
 from tests.registered import worker_and_registry
 
@@ -410,42 +409,6 @@ class Pipe:
 
 
 BEHIND = "not published yet"
-
-
-@dataclass(slots=True)
-class Refusals(logging.Handler):
-    """Which tables an apply stopped and did not read again, and why, from its log: its error holds only the first of them.
-
-    `letters`: tables that were applied but for so many dead letters.
-    """
-
-    by_table: dict[str, CdcError] = field(default_factory=dict)
-    letters: dict[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        logging.Handler.__init__(self)
-
-    __hash__ = logging.Handler.__hash__
-
-    def emit(self, record: logging.LogRecord) -> None:
-        arguments = record.args if isinstance(record.args, tuple) else ()
-        if record.msg == UNRESOLVED and isinstance(arguments[1], int):
-            self.letters[str(arguments[0])] = arguments[1]
-        if len(arguments) != 2 or not isinstance(arguments[1], CdcError):
-            return
-        if record.msg == IS_REREAD:
-            self.by_table.pop(str(arguments[0]), None)
-        else:
-            self.by_table[str(arguments[0])] = arguments[1]
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        log = logging.getLogger("airflow_cdc.apply_changes")
-        log.addHandler(self)
-        try:
-            yield
-        finally:
-            log.removeHandler(self)
 
 
 @contextmanager

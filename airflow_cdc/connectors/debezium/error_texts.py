@@ -188,7 +188,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     ),
     KnownText(
         "CONNECTOR_FAILED",
-        176,
+        169,
         r"Cannot create field because of field name duplication",
         "the connector changes names of columns (field.name.adjustment.mode), and two columns of a table would get the one that"
         " it names. That may be a table of another pipeline, or of none. Rename one of the two, or leave it out on the connector"

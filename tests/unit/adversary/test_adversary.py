@@ -21,10 +21,12 @@ from tests.adversary.form import FORMATS, Form, form_of
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
+from tests.adversary.refusals import Refusals
 from tests.adversary.result import Result
 from tests.adversary.schema import NASTY_NAMES, ONE_BYTE, SWITCHES, UNUSUAL_NAMES, WIDE, Column, Table, pool_of, schema
-from tests.adversary.story import MATCH, Story, fault_of, kind_of, mentions
-from tests.adversary.world import BEHIND, Refusals
+from tests.adversary.story import MATCH, Story
+from tests.adversary.words import fault_of, kind_of, mentions
+from tests.adversary.world import BEHIND
 
 
 def drawn(seed: int, *without: str) -> list[Op]:
