@@ -174,7 +174,9 @@ def _sink(pipeline: Pipeline, endpoints: Endpoints, feeder: Feeder | None) -> Si
         return plain
     sink: Any = endpoints.sink
     database = SOURCES[sink.database]
-    copies: Sink = client(sink, database.client.load()(database.endpoint.load()(**sink.server)), feeder)
+    reader = database.client.load()(database.endpoint.load()(**sink.server))
+    # the source's database, where its tables' schemas are within one
+    copies: Sink = client(sink, reader, feeder, getattr(endpoints.source, "database", ""))
     return copies
 
 

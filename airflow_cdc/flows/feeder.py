@@ -65,7 +65,7 @@ def feeder_facts(run: Run, connector: ConnectorFacts) -> FeederFacts | None:
     group, letters_topic = feeder.group(settings), feeder.letters_topic(settings)
     names = _topics(run, connector)
     # before the topics' ends: read after them, a group that is at work would be beyond them
-    committed = groups.committed(group)
+    offsets = groups.committed(group)
     states = dict(transport.topic_states([*names, letters_topic] if letters_topic else names))
     letters = states.pop(letters_topic, None) if letters_topic not in names else None
     facts = FeederFacts(
@@ -74,7 +74,7 @@ def feeder_facts(run: Run, connector: ConnectorFacts) -> FeederFacts | None:
         settings,
         group,
         tuple(member for member in groups.members(group) if not feeder.own_member(member)),
-        committed,
+        offsets,
         states,
         letters_topic=letters_topic,
         letters=sum(end - first for first, end in letters.partitions.values()) if letters else 0,

@@ -21,17 +21,27 @@ _COUNT_SECONDS: Final = 2.0
 
 
 class JdbcSink:
-    """The copies of a pipeline's tables. Raises SinkError for a database that fails or refuses."""
+    """The copies of a pipeline's tables. Raises SinkError for a database that fails or refuses.
 
-    def __init__(self, endpoint: JdbcEndpoint, database: Source | None = None, feeder: Feeder | None = None) -> None:
-        self.endpoint = endpoint
+    `source_database`: see SinkConfig.
+    """
+
+    def __init__(
+        self,
+        endpoint: JdbcEndpoint,
+        database: Source | None = None,
+        feeder: Feeder | None = None,
+        source_database: str = "",
+    ) -> None:
+        self.endpoint, self._source_database = endpoint, source_database
         self.where = endpoint.where
         self._database, self._feeder = database, feeder
 
     def limited(self, limits: CallLimits) -> Self:
         """A copy with these limits on each call."""
         database = self._database and self._database.limited(limits)
-        return type(self)(self.endpoint.limited(limits), database, self._feeder and self._feeder.limited(limits))
+        feeder = self._feeder and self._feeder.limited(limits)
+        return type(self)(self.endpoint.limited(limits), database, feeder, self._source_database)
 
     @property
     def staging(self) -> None:
@@ -74,7 +84,8 @@ class JdbcSink:
         """The sink connector's settings. Raises ConnectorError."""
         if self._feeder is None:
             raise UsageError("this sink was opened without its connector", where=self.where)
-        return SinkConfig(self._feeder.settings(), self.endpoint.database, self.endpoint.namespace)
+        settings = self._feeder.settings()
+        return SinkConfig(settings, self.endpoint.database, self.endpoint.namespace, self._source_database)
 
     def faults(self, definitions: Mapping[str, Table], topics: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """(setting, what it means) of what keeps wrong rows from being put right. `topics`: table → its topic."""

@@ -43,16 +43,18 @@ class SinkConfig:
     Attributes:
         database: postgres, mysql or mariadb.
         namespace: the schema or database of tables where the format names none; "": as `connection.url` says.
+        source_database: the one that the source's schemas are in; "": a schema there is a database, as of MySQL.
     """
 
     settings: Mapping[str, str]
     database: str
     namespace: str = ""
+    source_database: str = ""
 
     def place(self, table: str, topic: str) -> Place:
         """Where the sink connector writes the rows of "schema.table", whose events are in `topic`."""
         schema, _, name = table.partition(".")
-        fields = {"table": name, "schema": schema, "db": schema}
+        fields = {"table": name, "schema": schema, "db": self.source_database or schema}
         text = self._value("collection.name.format", "${topic}", old="table.name.format")
         text = text.replace("${topic}", topic.replace(".", "_"))
         text = _SOURCE.sub(lambda match: fields.get(match[1], match[0]), text)

@@ -71,7 +71,8 @@ class FromPostgres(Fed):
             "connection.url": f"jdbc:mysql://{server.host}:{server.port}/{self.name}?{options}",
             "connection.username": server.user,
             "connection.password": server.password,
-            "collection.name.format": "${source.table}",
+            # the target's database has the name of the source's
+            "collection.name.format": "${source.db}.${source.table}",
         }
 
     def purge(self) -> None:

@@ -38,6 +38,11 @@ def test_a_copy_is_where_the_format_says(made: SinkConfig, place: str) -> None:
     assert made.place("shop.orders", TOPIC).full_name == place
 
 
+def test_the_database_of_a_source_with_schemas_is_not_its_schema() -> None:
+    named = {**RIGHT, "collection.name.format": "${source.db}.${source.schema}_${source.table}"}
+    assert SinkConfig(named, "mysql", "", "erp").place("shop.orders", TOPIC).full_name == "erp.shop_orders"
+
+
 def test_right_settings_have_no_faults() -> None:
     unwrapped = {"transforms": "u", "transforms.u.type": UNWRAP}
     made = SinkConfig({**RIGHT, **unwrapped}, "postgres")
