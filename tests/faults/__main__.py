@@ -1,9 +1,10 @@
-"""The matrix on real servers: `python -m tests.faults [--source moments|postgres|canal] [--only TEXT] [--from-round N]
+"""The matrix on real servers: `python -m tests.faults [--source moments|postgres|canal|jdbc] [--only TEXT] [--from-round N]
 [--to-round N] [--alone]`.
 
 Writes build/faults.json (MySQL: every fault), build/faults-moments.json (MySQL: an ALTER or a failure at every moment),
-build/faults-postgres.json or build/faults-canal.json (short forms). Faults in different steps strike the same recovery, and
-share its verdict; if it is not MATCH, each gets one alone. With --from-round the cells of an earlier run stay in the file.
+build/faults-postgres.json, faults-canal.json or faults-jdbc.json (short forms). Faults in different steps strike the same
+recovery, and share its verdict; if it is not MATCH, each gets one alone. With --from-round the cells of an earlier run stay
+in the file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults import canal, matrix, matrix_canal, matrix_moments, matrix_postgres, mysql, postgres
+from tests.faults import (
+    canal,
+    jdbc,
+    matrix,
+    matrix_canal,
+    matrix_jdbc,
+    matrix_moments,
+    matrix_postgres,
+    mysql,
+    postgres,
+)
 from tests.faults.cell import Cell
 from tests.faults.runner import MATCH, first_copy, rounds, strike
 from tests.faults.world import FaultWorld
@@ -48,6 +59,7 @@ MATRICES = {
     "moments": Matrix(
         matrix_moments.CELLS, mysql.world, Path("build/faults-moments"), Path("build/faults-moments.json")
     ),
+    "jdbc": Matrix(matrix_jdbc.CELLS, jdbc.world, Path("build/faults-jdbc"), Path("build/faults-jdbc.json")),
     "canal": Matrix(matrix_canal.CELLS, canal.world, Path("build/faults-canal"), Path("build/faults-canal.json")),
 }
 

@@ -9,11 +9,11 @@ import sys
 import urllib.error
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Any, ClassVar
+from typing import Any
 
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.core.pipeline import Pipeline, sink_name
@@ -24,99 +24,28 @@ from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from stack import cluster
 from stack.canal import CanalServer, CanalSettings, make_canal
-from stack.mysql import MySqlServer
 from stack.opensearch import OpenSearchNode, start_opensearch
 from stack.process import wait_until
 from stack.rabbitmq import RabbitServer, start_rabbitmq
-from stack.shop.check import TableCheck
-from tests.faults.mysql import purge
+from tests.faults.keyed import KeyedShop, last_number
 from tests.faults.proxy import HOST, Proxy
-from tests.faults.world import NAMESPACE, PIPELINE, ROWS, FaultWorld, Messages, Reader, content
+from tests.faults.world import NAMESPACE, PIPELINE, ROWS, Messages, Reader, content
 from tests.integration.canal.over_rabbitmq import STREAM, canal_properties, declare, endpoint_of
 from tests.integration.recovering import meanwhile
 from tests.systems.debezium_search import documents
 
 QUEUE = f"{PIPELINE}.stream"
-OLDER = 20  # how many transactions ago the customer came that goes now
-FIRST_LIVE = 1_000_000
-WRITES_EVERY_S = 0.05
 ELSEWHERE_EVERY_S = 0.5
 FAILS_S = 120.0
 LOOKS_EVERY_S = 2.0
-TABLES_SQL = (
-    f"CREATE DATABASE {PIPELINE} CHARACTER SET utf8mb4",
-    f"USE {PIPELINE}",
-    "CREATE TABLE customers (code varchar(60) PRIMARY KEY, name varchar(80), balance int)",
-    "CREATE TABLE orders (id bigint PRIMARY KEY, customer varchar(60), note varchar(200), amount int)",
-)
-ROWS_SQL = (
-    "SET SESSION cte_max_recursion_depth = 1000000",
-    """INSERT INTO customers WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {rows})
-        SELECT CONCAT('Cust-', i), CONCAT('customer ', i), i FROM s""",
-    """INSERT INTO orders WITH RECURSIVE s(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < {rows})
-        SELECT i, CONCAT('Cust-', i), 'new', i FROM s""",
-)
-# orders beyond the first half are the writer's
-GAP_SQL = (
-    "DELETE FROM customers WHERE CRC32(code) % 40 = {n} AND code LIKE 'Cust-%'",
-    "DELETE FROM orders WHERE id <= {half} AND id % 40 = {n}",
-    "UPDATE orders SET amount = amount + 1 WHERE id % 30 = {n}",
-    "UPDATE customers SET name = 'gap {n}' WHERE CRC32(code) % 30 = {n}",
-    "INSERT INTO orders VALUES ({id}, 'gap', 'gap', {n})",
-)
-WRITER_SQL = (
-    "INSERT INTO orders (id, customer, note, amount) VALUES ({id}, 'live', 'i{n}', {n})",
-    "UPDATE orders SET note = 'u{n}' WHERE id = {changed}",
-    "INSERT INTO customers (code, name, balance) VALUES ('live-{n}', 'born', {n})",
-    "DELETE FROM customers WHERE code = 'live-{gone}'",
-)
-
-
-@dataclass(slots=True)
-class Written:
-    """The writer's committed transactions: number → the last number in the server's GTIDs just before it."""
-
-    rows: int
-    at: dict[int, int] = field(default_factory=dict)
-
-    def statements(self, n: int) -> Sequence[str]:
-        """Those of transaction n."""
-        values = {"id": FIRST_LIVE + n, "n": n, "gone": n - OLDER, "changed": self.rows // 2 + 1 + n % (self.rows // 2)}
-        return [sql.format(**values) for sql in WRITER_SQL]
-
-    def changes(self, after: int) -> set[tuple[str, str, str]]:
-        """Table, kind and value of every change that certainly came after this number of the server's GTIDs."""
-        numbers = [n for n, before in self.at.items() if before >= after]
-        return {
-            change
-            for n in numbers
-            for change in (
-                ("orders", "INSERT", f"i{n}"),
-                ("orders", "UPDATE", f"u{n}"),
-                ("customers", "INSERT", f"live-{n}"),
-                *((("customers", "DELETE", f"live-{n - OLDER}"),) if n > OLDER else ()),
-            )
-        }
 
 
 @dataclass
-class CanalWorld(FaultWorld):
+class CanalWorld(KeyedShop):
     """A shop on MySQL. Every table has a key: Canal's events cannot be followed without one."""
 
     rabbit: RabbitServer = field(kw_only=True)
     node: OpenSearchNode = field(kw_only=True)
-    written: Written = field(init=False)
-
-    server: ClassVar[str] = "mysql"
-    tables: ClassVar[tuple[str, ...]] = ("customers", "orders")
-
-    def __post_init__(self) -> None:
-        self.written = Written(self.chunk_rows * 4)
-
-    @property
-    def mysql(self) -> MySqlServer:
-        """The server itself, not through the proxy."""
-        return self.stack.mysql[self.server]
 
     @property
     def canal(self) -> CanalServer:
@@ -171,10 +100,6 @@ class CanalWorld(FaultWorld):
 
     # --- what is killed, and started again ---------------------------------------------------------------------------
 
-    def restart_server(self) -> None:
-        """See FaultWorld."""
-        self.stack.restart_mysql()
-
     def restart_rabbitmq(self) -> None:
         """Start the broker again on its data, at its address."""
         self.rabbit = start_rabbitmq(self.folder, self.stack.logs, before=self.rabbit)
@@ -192,32 +117,6 @@ class CanalWorld(FaultWorld):
 
     # --- the source --------------------------------------------------------------------------------------------------
 
-    def sql(self, *statements: str) -> list[tuple[Any, ...]]:
-        """Run statements in the shop as root; rows of the last one."""
-        rows: list[tuple[Any, ...]] = self.mysql.execute(f"USE {PIPELINE}", *statements)
-        return rows
-
-    def executed(self) -> str:
-        """The server's GTIDs."""
-        return str(self.mysql.execute("SELECT @@GLOBAL.gtid_executed")[0][0]).replace("\n", "")
-
-    def writing(self) -> AbstractContextManager[Any]:
-        """See FaultWorld: twenty transactions a second at most, each of four changes of one row."""
-        return meanwhile(self._write)
-
-    def _write(self, stop: Event) -> None:
-        with (
-            closing(self.mysql.connect(database=PIPELINE, autocommit=False)) as connection,
-            connection.cursor() as cursor,
-        ):
-            n = max(self.written.at, default=0)
-            while not stop.wait(WRITES_EVERY_S):
-                n, before = n + 1, last_number(self.executed())
-                for statement in self.written.statements(n):
-                    cursor.execute(statement)
-                connection.commit()
-                self.written.at[n] = before
-
     def elsewhere(self, stop: Event) -> None:
         """Somebody writes to another database now and then: Canal shows that it reads by what it reads."""
         self.mysql.execute("CREATE DATABASE others", "CREATE TABLE others.writes (n INT)")
@@ -230,29 +129,19 @@ class CanalWorld(FaultWorld):
         """See FaultWorld."""
         self.canal.stop()
         self.gaps += 1
-        alter = "ADD COLUMN extra varchar(8)" if self.gaps % 2 else "DROP COLUMN extra"
-        values = {"n": self.gaps % 30, "half": self.written.rows // 2, "id": FIRST_LIVE // 2 + self.gaps}
-        self.sql(*(sql.format(**values) for sql in GAP_SQL), f"ALTER TABLE customers {alter}")
-        with closing(self.mysql.connect()) as connection, connection.cursor() as cursor:
-            purge(cursor)
+        self.lose_log(
+            f"ALTER TABLE customers {'ADD COLUMN extra varchar(8)' if self.gaps % 2 else 'DROP COLUMN extra'}"
+        )
         self.canal.start()
         connector = self.run("gap").clients.connector
         wait_until(lambda: connector.state(PIPELINE).failures or None, timeout=FAILS_S, what="Canal to fail")
 
     # --- the checks --------------------------------------------------------------------------------------------------
 
-    def compare(self) -> list[TableCheck]:
-        """See FaultWorld: by PyMySQL, and by plain HTTP through the tables' aliases."""
-        return [self._compared(table) for table in self.tables]
-
-    def _compared(self, table: str) -> TableCheck:
-        names = [row[0] for row in self.sql(f"SHOW COLUMNS FROM {table}")]
-        theirs = Counter(tuple(map(_text, row)) for row in self.sql(f"SELECT {', '.join(names)} FROM {table}"))
+    def copied(self, table: str, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+        """See KeyedShop."""
         found = documents(f"{self.node.url}/{NAMESPACE}.{sink_name(table)}")
-        ours = Counter(tuple(_text(document.get(name)) for name in names) for document in found)
-        missing, ghosts = theirs - ours, ours - theirs
-        examples = [f"only in {side}: {row!r}"[:200] for side, some in _sides(missing, ghosts) for row in some]
-        return TableCheck(table, theirs.total(), ours.total(), missing.total(), ghosts.total(), {}, examples[:6])
+        return ([document.get(name) for name in names] for document in found)
 
     def left_behind(self) -> str:
         """See FaultWorld: a stage's index that is behind no alias."""
@@ -298,19 +187,6 @@ def changes_of(message: bytes | None) -> Iterator[tuple[str, str, str]]:
         yield event["table"], event["type"], row[key]
 
 
-def last_number(gtids: str) -> int:
-    """The last number of a set of one server."""
-    return int(gtids.rpartition(":")[2].rpartition("-")[2])
-
-
-def _sides(missing: Counter[Any], ghosts: Counter[Any]) -> tuple[tuple[str, Counter[Any]], ...]:
-    return (("source", missing), ("sink", ghosts))
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
 @contextmanager
 def world(folder: Path, rows: int = ROWS) -> Iterator[CanalWorld]:
     """Servers, a proxy, a shop of `rows` rows in each table, and Canal at work; all ends with the block."""
@@ -324,11 +200,11 @@ def world(folder: Path, rows: int = ROWS) -> Iterator[CanalWorld]:
         stack.others |= {"opensearch": node.child, "rabbitmq": rabbit.child}
         made = CanalWorld(folder, stack, source, rows // 4, rabbit=rabbit, node=node)
         ends.callback(made.stop_rabbitmq)
-        server.execute(*TABLES_SQL)
+        made.create()
         declare(rabbit, QUEUE, PIPELINE, STREAM)
         make_canal(folder / "canal", _settings(made)).start()
         ends.callback(made.canal.stop)
-        made.sql(*(sql.format(rows=rows) for sql in ROWS_SQL))
+        made.fill()
         wait_until(lambda: made.canal.meta.exists() or None, timeout=FAILS_S, what="Canal's first cursor")
         ends.enter_context(meanwhile(made.elsewhere))
         yield made
