@@ -24,8 +24,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 jars: setup ## fetch the real servers and jars into the cache (by checksum; offline afterwards)
 	$(BIN)/python -m stack fetch
 
-demo: setup ## the main job on real servers from nothing (KEEP=1 leaves it running, ROWS=200000, SOURCE=mariadb|postgres)
-	$(BIN)/python -m demo $(if $(ROWS),--rows $(ROWS)) $(if $(SOURCE),--source $(SOURCE)) $(if $(KEEP),--keep)
+demo: setup ## the main job on real servers from nothing (KEEP=1 leaves it running, ROWS=200000, SOURCE=mariadb|postgres, SINK=jdbc)
+	$(BIN)/python -m demo $(if $(ROWS),--rows $(ROWS)) $(if $(SOURCE),--source $(SOURCE)) $(if $(SINK),--sink $(SINK)) $(if $(KEEP),--keep)
 
 lint: setup ## ruff, mypy --strict, import contracts, the word list of docs/project/style.md
 	$(BIN)/ruff check .
@@ -86,7 +86,7 @@ site-search: $(VENV)/.docs ## the built site, asked in a real headless Chromium 
 pictures: setup ## the pictures of the page in docs/images, each state, in a real headless Chromium (half a minute, no servers)
 	$(BIN)/pytest tests/pictures
 
-faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=moments: an ALTER or a failing step at every moment, SOURCE=postgres, or canal: 12 cells, build/faults-SOURCE.json)
+faults: setup ## the kill matrix: every fault at every moment of a recovery (hours; writes build/faults.json; SOURCE=moments: an ALTER or a failing step at every moment, SOURCE=postgres, canal or jdbc: short forms, build/faults-SOURCE.json)
 	$(BIN)/python -m tests.faults $(if $(SOURCE),--source $(SOURCE))
 
 faults-diagnosis: setup ## make every fault on real servers and compare what the diagnosis says (CASES="gtid_purged …", STACK_MYSQL=9.7|mariadb, SOURCE=postgres, CONNECTOR=flink|canal|unfollowed)

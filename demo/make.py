@@ -70,8 +70,8 @@ class Make(Protocol):
         """Whether a connector with this stored offset is past its own snapshot."""
         ...
 
-    def break_log(self) -> Gap:
-        """Change rows and tables while the connectors are down, and take the log of it away."""
+    def break_log(self, *, alter: bool = True) -> Gap:
+        """Change rows, and tables if `alter`, while the connectors are down, and take the log of it away."""
         ...
 
     def lost(self, gap: Gap) -> str:

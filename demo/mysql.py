@@ -86,10 +86,10 @@ class MySql:
         """See Make."""
         return connectors.copied(offset)
 
-    def break_log(self) -> Gap:
+    def break_log(self, *, alter: bool = True) -> Gap:
         """See Make."""
         with closing(self.server.connect()) as connection:
-            return make_gap(connection)
+            return make_gap(connection, alter=alter)
 
     def lost(self, gap: Gap) -> str:
         """See Make."""

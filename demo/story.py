@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from demo import interference, peer
+from demo import interference
 from demo.show import Show, ended
+from demo.sinks import Act
 from demo.timing import span, taken
-from demo.world import NAMESPACE, PIPELINE, World, changes_between, writer
+from demo.world import PIPELINE, World, changes_between, writer
 from stack.airflow_client import AirflowClient
 from stack.errors import StackError
 from stack.process import wait_until
@@ -31,17 +33,18 @@ SNAPSHOT_SECONDS = 900.0
 
 def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
     """Run every scene but the first; returns whether the recovery is MATCH and the independent check agrees."""
-    run(airflow, show, "cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
+    act = partial(run, airflow, show)
+    world.sink.copied(world, act)
     with writer(world) as counts:
         show.line("a writer changes rows from here on")
-        run(airflow, show, f"cdc_apply__{PIPELINE}", "live copy: changes since then are applied")
+        world.sink.apply(act, "live copy: changes since then are applied")
         gap = break_it(world, show)
         report, tasks = recover(world, airflow, show)
         show.title(f"the peer on the same fault: {world.shop.method}")
         show.line("Connect runs with the options that Kafka ships; the peer has the settings for a fast snapshot")
-        healed = world.shop.heal(_worker(world), world.shop.connectors(world.bootstrap)["peer"])
+        healed = heal_peer(world)
         show.line("the peer's re-snapshot is complete", healed)
-    drained, left = drain(world, airflow, show)
+    drained, left = drain(world, act)
     report |= {
         "peer": {
             "method": world.shop.method,
@@ -65,10 +68,24 @@ def fill_and_connect(world: World, show: Show, rows: int) -> None:
     counts = world.shop.fill(rows)
     show.line(", ".join(f"{table} {count:,}" for table, count in counts.items()), time.monotonic() - began)
     began = time.monotonic()
-    for name, made in world.shop.connectors(world.bootstrap).items():
+    for name, made in settings(world).items():
         connectors.create(_worker(world), name, made)
     _wait_snapshotted(world, "shop")
     show.line("connector shop streams, connector peer takes its snapshot", time.monotonic() - began)
+
+
+def settings(world: World) -> dict[str, dict[str, str]]:
+    """Those of both connectors: of the source's make, and for the sink."""
+    made = world.shop.connectors(world.bootstrap)
+    return {name: {**own, **world.sink.connector(name)} for name, own in made.items()}
+
+
+def heal_peer(world: World) -> float:
+    """Let the peer get over the fault as Debezium does, until its copy has it; the seconds it took."""
+    began = time.monotonic()
+    world.shop.heal(_worker(world), settings(world)["peer"])
+    world.sink.wait_healed(world)
+    return round(time.monotonic() - began, 1)
 
 
 def _wait_snapshotted(world: World, name: str) -> None:
@@ -87,9 +104,9 @@ def break_it(world: World, show: Show) -> Gap:
     worker = _worker(world)
     _wait_snapshotted(world, "peer")
     connectors.stop(worker, "shop", "peer")
-    gap = world.shop.break_log()
+    gap = world.shop.break_log(alter=world.sink.alters)
     show.line(
-        f"connectors down; deleted {sum(gap.deletes.values()):,} rows, changed {sum(gap.changes.values()):,}, two ALTERs, {world.shop.lost(gap)}"
+        f"connectors down; deleted {sum(gap.deletes.values()):,} rows, changed {sum(gap.changes.values()):,},{' two ALTERs,' if world.sink.alters else ''} {world.shop.lost(gap)}"
     )
     show.line("Debezium, started again, says:")
     show.quote(connectors.failure(worker, "shop"))
@@ -152,7 +169,7 @@ def run(
     return run_id, tasks
 
 
-def drain(world: World, airflow: AirflowClient, show: Show) -> tuple[list[TableCheck], dict[str, int]]:
+def drain(world: World, act: Act) -> tuple[list[TableCheck], dict[str, int]]:
     """Scene 4: the writer has stopped; apply what is left, then compare every row by other means.
 
     Returns the comparison, and the ghosts that the peer left per table, counted meanwhile.
@@ -165,9 +182,9 @@ def drain(world: World, airflow: AirflowClient, show: Show) -> tuple[list[TableC
 
     wait_until(covered, timeout=DRAIN_SECONDS, what="both connectors to read all that the writer wrote")
     with ThreadPoolExecutor(1) as beside:
-        left = beside.submit(peer.ghosts, world.bootstrap, world.shop)
-        run(airflow, show, f"cdc_apply__{PIPELINE}", "the writer has stopped: the rest is applied")
-        return world.shop.check(world.lake, NAMESPACE), left.result()
+        left = beside.submit(world.sink.ghosts, world)
+        world.sink.apply(act, "the writer has stopped: the rest is applied")
+        return world.sink.check(world), left.result()
 
 
 def writer_report(tasks: Tasks, counts: Path) -> dict[str, Any]:

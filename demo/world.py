@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from demo.makes import shop_on
+from demo.sinks import LAKE, Sink
 from stack import connections, jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
@@ -21,13 +22,13 @@ from stack.errors import StackError, log_tail
 from stack.fetch import cache_dir
 from stack.mysql import MySqlServer
 from stack.process import end, spawn
-from stack.shop.dataset import CATALOG, SCHEMA, TABLES
+from stack.shop.dataset import SCHEMA
 
 if TYPE_CHECKING:
     from demo.make import Make
 
 PIPELINE = "shop"
-NAMESPACE = "shop"
+NAMESPACE = SCHEMA
 SPARK = {
     "spark.driver.memory": "1500m",
     "spark.ui.enabled": "false",
@@ -45,6 +46,7 @@ class World:
 
     folder: Path
     stack: Stack
+    sink: Sink = LAKE
 
     @property
     def mysql(self) -> MySqlServer:
@@ -83,7 +85,7 @@ class World:
             self.conn_id: self.shop.connection(),
             "shop_connect": connections.to_connect(self.stack.connect.url if self.stack.connect else ""),
             "shop_kafka": connections.to_kafka(self.bootstrap),
-            CATALOG: connections.to_lake(self.lake),
+            **self.sink.connections(self),
             "spark_default": connections.to_spark("local[2]"),
         }
         return connections.variables(made)
@@ -107,13 +109,12 @@ class World:
             "source": {
                 "kind": self.shop.kind,
                 "conn_id": self.conn_id,
-                "tables": [f"{SCHEMA}.{table}" for table in TABLES],
+                "tables": [f"{SCHEMA}.{table}" for table in self.sink.tables],
                 **self.shop.source(),
             },
             "connector": {"kind": "debezium", "conn_id": "shop_connect", "name": "shop"},
             "transport": {"kind": "kafka", "conn_id": "shop_kafka"},
-            "sink": {"kind": "iceberg", "catalog": CATALOG, "namespace": NAMESPACE, "writer": "cdc_apply"},
-            "spark": {"conn_id": "spark_default"},
+            **self.sink.declared(),
             # the demo deletes more than the default limit of 1 % on purpose, and nobody is there to approve
             "policy": {"approval": "never", "max_deletes": "10%"},
         }
@@ -121,13 +122,13 @@ class World:
         return path
 
 
-def airflow_settings(stack: Stack, *, deferring: bool = True) -> AirflowSettings:
+def airflow_settings(stack: Stack, *, deferring: bool = True, sink: Sink = LAKE) -> AirflowSettings:
     """An Airflow with the repository's DAGs and the connections of the world around `stack`.
 
     Without `deferring` nothing may wait in the triggerer: it is not started.
     """
     components = tuple(name for name in COMPONENTS if deferring or name != TRIGGERER)
-    return AirflowSettings(Path("dags"), World(stack.folder, stack).environment(), components=components)
+    return AirflowSettings(Path("dags"), World(stack.folder, stack, sink).environment(), components=components)
 
 
 @contextmanager

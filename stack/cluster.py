@@ -274,6 +274,7 @@ def start(
     airflow_settings: Callable[[Stack], AirflowSettings] | None = None,
     meanwhile: Callable[[Stack], None] = lambda _stack: None,
     connect_java: tuple[str, ...] = connect.QUICK,
+    connect_plugins: tuple[str, ...] = (),
 ) -> Stack:
     """Start servers under a folder and wait until all answer. On any failure everything started is ended again.
 
@@ -281,7 +282,7 @@ def start(
     `mysql_settings` and `postgres_settings` name one or more servers.
     `airflow_settings` starts Airflow too; it is called with the stack when every address and password is known.
     `meanwhile` is called when all others answer: Airflow takes the longest.
-    `connect_java`: options of Connect's JVM.
+    `connect_java`: options of Connect's JVM. `connect_plugins`: sets of jars beside those of the databases.
     """
     _check(folder, services)
     stack, begun = Stack(folder.absolute(), keep), time.monotonic()
@@ -290,6 +291,7 @@ def start(
         wanted = Databases(
             tuple(mysql_settings or (MySqlSettings(),)) if "mysql" in services else (),
             tuple(postgres_settings or (PostgresSettings(),)) if "postgres" in services else (),
+            connect_plugins,
         )
         _start_all(stack, services, wanted, connect_java)
         coming = beside.submit(stack.add_airflow, airflow_settings(stack)) if airflow_settings else None
@@ -340,12 +342,13 @@ class Databases:
 
     mysql: tuple[MySqlSettings, ...]
     postgres: tuple[PostgresSettings, ...]
+    more_plugins: tuple[str, ...] = ()
 
     @property
     def plugins(self) -> tuple[str, ...]:
         """The sets of jars with the connectors for these servers; MySQL's where there is none."""
         of_mysql = (_plugin(self.mysql),) if self.mysql or not self.postgres else ()
-        return (*of_mysql, *(("debezium-postgres",) if self.postgres else ()))
+        return (*of_mysql, *(("debezium-postgres",) if self.postgres else ()), *self.more_plugins)
 
     @property
     def programs(self) -> set[str]:
