@@ -316,7 +316,7 @@ def spark_settings(block: str) -> bool:
 def own_text(page: Path) -> str:
     """A page without the parts that are files, which have tests of their own, and without what is walked."""
     text = re.sub(r"<!-- part: .*?<!-- end -->", "", page.read_text(), flags=re.DOTALL)
-    return re.sub(r"^## Set up .*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE) if page == CANAL else text
+    return re.sub(r"^## Set up .*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE) if page in (CANAL, JDBC) else text
 
 
 def shell(block: str) -> bool:
@@ -337,6 +337,7 @@ CHECKS: dict[str, Callable[[str], bool]] = {
 }
 # done block by block on real servers by tests/e2e/test_canal_page.py
 CANAL = ROOT / "docs" / "systems" / "canal.md"
+JDBC = ROOT / "docs" / "systems" / "jdbc.md"
 # its script is run by tests/e2e/test_own_pipeline.py
 DONE_WHOLE = ROOT / "docs" / "how-to" / "own-pipeline.md"
 BLOCKS = [
