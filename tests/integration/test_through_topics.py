@@ -5,8 +5,8 @@ The consumer is the test's own (tests/systems/debezium_topics.py): it knows noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -27,6 +27,7 @@ from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import producer
+from stack.process import wait_until
 from tests.integration.recovering import resume, up_to_watermark
 from tests.integration.rig import Rig
 from tests.on_demand import on_demand
@@ -87,9 +88,9 @@ def ended(followed: IntoTopics, run: Run) -> str:
     return str(compared["verdict"])
 
 
-def same(followed: IntoTopics, table: str) -> bool:
+def same(followed: IntoTopics, table: str, level: str = "read_committed") -> bool:
     source = {row[0]: row for row in followed.execute(f"SELECT id, v, n FROM {table}")}
-    rebuilt = {row["id"]: (row["id"], row["v"], row["n"]) for row in followed.consumed(table).rows.values()}
+    rebuilt = {row["id"]: (row["id"], row["v"], row["n"]) for row in followed.consumed(table, level).rows.values()}
     return source == rebuilt
 
 
@@ -159,6 +160,75 @@ def test_inv_47_a_key_in_another_partition_than_kafka_s_own_partitioner_gives_it
 def _last(followed: IntoTopics, topic: str, number: int) -> tuple[bytes, bytes]:
     records = KafkaTransport(KafkaEndpoint(followed.kafka)).records(topic)
     return next((one.key or b"", one.value or b"") for one in records if f":{number}}}".encode() in (one.key or b""))
+
+
+def test_inv_47_records_of_a_killed_transaction_are_in_no_fold_and_leave_no_reader_with_other_rows(
+    followed: IntoTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The try that was killed lives on, its transaction open behind all its records."""
+    run, alive = begun(followed), list[Any]()
+
+    def killed(self: KafkaProducer, id_: str, topic: str, records: Sequence[Outgoing]) -> Any:
+        made = alive_for(producer(self.endpoint, transactional_id=id_))
+        made.init_transactions()
+        made.begin_transaction()
+        for one in records:
+            made.send(topic, key=one.key, value=one.value, partition=one.partition).get(30)
+        raise KeyboardInterrupt
+
+    with ExitStack() as ends:
+
+        def alive_for(made: Any) -> Any:
+            alive.append(ends.enter_context(made))
+            return alive[-1]
+
+        with monkeypatch.context() as patched, on_demand(followed.spark) as spark:
+            patched.setattr(KafkaProducer, "transaction", killed)
+            with pytest.raises(KeyboardInterrupt):
+                recover(run, spark)
+        with on_demand(followed.spark) as spark:
+            again = recover(run, spark)
+        with pytest.raises(Exception, match=r"(?i)fenced|epoch|abort"):
+            alive[0].commit_transaction()
+    assert again["corrections"] == {
+        f"{followed.database}.{table}": {"rows": 11, "deletes": 40} for table in TABLES
+    }  # what was aborted is in no fold
+    twice = followed.consumed("first", "read_uncommitted").operations.count("tombstone")
+    assert (twice, followed.consumed("first").operations.count("tombstone")) == (80, 40)
+    assert ended(followed, run) == "MATCH"
+    for level in ("read_committed", "read_uncommitted"):
+        assert all(same(followed, table, level) for table in TABLES), level
+
+
+def test_inv_23_a_topic_that_is_compacted_meanwhile_says_the_same(followed: IntoTopics) -> None:
+    """Its offsets still begin at 0; records between have gone."""
+    from kafka import KafkaAdminClient
+    from kafka.admin import ConfigResource, ConfigResourceType
+
+    topic = f"{followed.database}.{followed.database}.first"
+    transport = KafkaTransport(KafkaEndpoint(followed.kafka))
+    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "100"}
+    with closing(KafkaAdminClient(bootstrap_servers=followed.kafka)) as admin:
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, configs=compacted)])
+    known = transport.records(topic)
+    ends = {number: [one for one in known if one.partition == number][-1] for number in range(PARTITIONS)}
+
+    def gone() -> bool | None:
+        """Each record again lets the broker close a segment, of which it keeps the last of each key."""
+        for number, last in ends.items():
+            transport.send(topic, last.key or b"", last.value, number)
+        records = transport.records(topic)
+        end = sum(transport.end_offsets([topic])[topic].values())
+        return len(records) < end - PARTITIONS or None
+
+    wait_until(gone, timeout=180, interval=1.0, what="the topic to be compacted")
+    assert all(first == 0 for first, _ in transport.topic_states([topic])[topic].partitions.values())
+    run = begun(followed)
+    with on_demand(followed.spark) as spark:
+        again = recover(run, spark)
+    assert again["corrections"][f"{followed.database}.first"] == {"rows": 11, "deletes": 40}
+    assert ended(followed, run) == "MATCH"
+    assert all(same(followed, table) for table in TABLES)
 
 
 def test_inv_47_readers_of_committed_records_see_all_corrections_of_a_table_or_none(kafka: str) -> None:

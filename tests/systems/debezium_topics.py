@@ -155,13 +155,13 @@ class Rebuilt:
     operations: list[str] = field(default_factory=list)
 
 
-def consumed(bootstrap: str, topic: str, read: Any = read_json) -> Rebuilt:
-    """Read a topic from its beginning to its end, committed records alone."""
+def consumed(bootstrap: str, topic: str, read: Any = read_json, level: str = "read_committed") -> Rebuilt:
+    """Read a topic from its beginning to its end, by default committed records alone."""
     from kafka import KafkaConsumer, TopicPartition
 
     table = Rebuilt()
     with closing(
-        KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed", enable_auto_commit=False)
+        KafkaConsumer(bootstrap_servers=bootstrap, isolation_level=level, enable_auto_commit=False)
     ) as consumer:
         parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
         consumer.assign(parts)
@@ -223,9 +223,9 @@ class IntoTopics(recovered.Followed):
         self.wait_read()
         return {}
 
-    def consumed(self, table: str) -> Rebuilt:
+    def consumed(self, table: str, level: str = "read_committed") -> Rebuilt:
         """What the test's own consumer makes of a topic."""
-        return consumed(self.kafka, f"{self.database}.{self.database}.{table}", self.read)
+        return consumed(self.kafka, f"{self.database}.{self.database}.{table}", self.read, level)
 
     def sink_rows(self, table: str) -> Sequence[Mapping[str, Any]]:
         """Its rows."""

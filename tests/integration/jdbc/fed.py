@@ -20,6 +20,7 @@ from airflow_cdc.controls.sql.endpoint import SqlEndpoint
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
+from airflow_cdc.sinks.topics.client import TopicsEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.transports.kafka.client import KafkaTransport
@@ -234,15 +235,22 @@ class Fed:
         self.servers.mysql.execute(f"DROP DATABASE {self.name}")
 
 
-def run_of(fed: Fed, folder: Path, tables: Sequence[str], *, database: str = "", **policy: Any) -> Run:
-    """A run of the pipeline over these tables, its clients opened by their kinds. `database`: as the sink's settings name it."""
+def run_of(
+    fed: Fed, folder: Path, tables: Sequence[str], *, database: str = "", consumers: bool = False, **policy: Any
+) -> Run:
+    """A run of the pipeline over these tables, its clients opened by their kinds.
+
+    `database`: as the sink's settings name it. `consumers`: nobody knows who reads the topics.
+    """
     source, endpoint = fed.source(tables)
     kind = database or fed.target_kind
     declared = {
         "source": source,
         "connector": {"kind": "debezium", "conn_id": "c", "name": fed.name},
         "transport": {"kind": "kafka", "conn_id": "k"},
-        "sink": {"kind": "jdbc", "conn_id": "t", "database": kind, "connector": fed.sink},
+        "sink": {"kind": "topics"}
+        if consumers
+        else {"kind": "jdbc", "conn_id": "t", "database": kind, "connector": fed.sink},
         "control": {"kind": "sql", "conn_id": "s"},
         "policy": {"hold": {"mode": "off"}, "standstill": "300s", **policy},
     }
@@ -251,7 +259,7 @@ def run_of(fed: Fed, folder: Path, tables: Sequence[str], *, database: str = "",
         pipeline.source.at(endpoint),
         ConnectEndpoint(fed.servers.worker.url),
         KafkaEndpoint(fed.servers.bootstrap),
-        pipeline.sink.at(fed.endpoint()),
+        TopicsEndpoint() if consumers else pipeline.sink.at(fed.endpoint()),
         control=SqlEndpoint("sqlite", str(folder / "control.db"), options={"timeout": "30"}),
     )
     return make_run(pipeline, endpoints, "run-1", str(folder / "reports"))

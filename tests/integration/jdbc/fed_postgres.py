@@ -15,6 +15,16 @@ from stack.process import wait_until
 from tests.integration.jdbc.fed import SCHEMAS, SECONDS, Fed
 from tests.integration.postgres.support import connector_config, endpoint
 
+ORDERS = (
+    "CREATE TABLE orders (id bigint PRIMARY KEY, v varchar(40), total numeric(12,2), at timestamp, day date, seen timestamptz,"
+    " ok boolean, raw bytea, padded char(5), mark uuid)"
+)
+ORDER = (
+    "INSERT INTO orders SELECT i, 'ü|' || i, i + 0.25, TIMESTAMP '2026-01-02 03:04:05.000006' + i * INTERVAL '1 s', DATE '2026-01-02',"
+    " TIMESTAMPTZ '2026-03-29 02:30:00.5+02', i % 2 = 0, '\\x00ff'::bytea, 'p' || i % 9, md5(i::text)::uuid"
+    " FROM generate_series({}, {}) i"
+)
+
 
 @dataclass(slots=True)
 class FromPostgres(Fed):

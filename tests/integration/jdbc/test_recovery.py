@@ -5,8 +5,9 @@ The copies are compared at the end by each database's own client, row by row, wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,9 @@ from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.snapshot.corrections import Correcting
 from airflow_cdc.spark_apps.verify import verify
-from stack.process import wait_until
-from tests.integration.jdbc.fed import SECONDS, Fed, run_of
+from tests.integration.jdbc import losing
+from tests.integration.jdbc.fed import Fed, run_of
+from tests.integration.jdbc.losing import TABLES, WORDS, feed, follow, plain, stream, wait_streamed
 from tests.integration.recovering import meanwhile, resume, up_to_watermark
 
 if TYPE_CHECKING:
@@ -33,10 +35,8 @@ if TYPE_CHECKING:
 # kafka-python reads its own message schemas with a deprecated call
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")
 
-TABLES = ("orders", "words")
 # the copy's key is numeric(20,0)
 ORDERS = "CREATE TABLE orders (id bigint unsigned PRIMARY KEY, v varchar(40), total decimal(12,2), at datetime(6), day date, doc json)"
-WORDS = "CREATE TABLE words (lang varchar(20), n int, t text, PRIMARY KEY (lang, n))"
 ORDER = (
     "INSERT INTO orders SELECT {0}, CONCAT('ü|', {0}), {0} + 0.25, '2026-01-02 03:04:05.000006', '2026-01-02',"
     " JSON_OBJECT('n', {0})"
@@ -55,22 +55,14 @@ def rows(fed: Fed) -> tuple[list[Any], list[Any]]:
         ),
         *fed.target("SELECT 'w', lang, n, t FROM words"),
     ]
-    return sorted(map(_plain, ours)), sorted(map(_plain, theirs))
-
-
-def _plain(row: Sequence[Any]) -> tuple[str, ...]:
-    return tuple(str(value.decode() if isinstance(value, bytes) else value) for value in row)
+    return sorted(map(plain, ours)), sorted(map(plain, theirs))
 
 
 @pytest.fixture
 def copied(fed: Fed) -> Fed:
     """Two tables and their copies."""
-    fed.create(ORDERS, WORDS, *(ORDER.format(n) for n in range(1, 61)))
-    fed.execute(*(f"INSERT INTO words VALUES ('de', {n}, 'w{n}')" for n in range(1, 21)))
-    fed.follow({"topic.creation.default.partitions": "4", "topic.creation.default.replication.factor": "1"})
-    fed.feed()
-    fed.wait_target("SELECT count(*) FROM orders", [(60,)])
-    fed.wait_target("SELECT count(*) FROM words", [(20,)])
+    follow(fed, ORDERS, WORDS, *(ORDER.format(n) for n in range(1, 61)))
+    feed(fed)
     return fed
 
 
@@ -81,20 +73,9 @@ def lost(copied: Fed) -> Fed:
 
 
 def lose(fed: Fed) -> Fed:
-    """Lose the position. Before, one row of each table is changed, so that the topics' newest records are of the log."""
-    fed.execute("UPDATE orders SET v = 'streamed' WHERE id = 1", "UPDATE words SET t = 'streamed' WHERE n = 1")
-    fed.wait_target("SELECT v FROM orders WHERE id = 1", [("streamed",)])
-    fed.wait_target("SELECT t FROM words WHERE n = 1", [("streamed",)])
-    fed.stop_source()
-    fed.execute(
-        "DELETE FROM orders WHERE id BETWEEN 10 AND 19",
-        "UPDATE orders SET total = -1, day = NULL WHERE id BETWEEN 20 AND 24",
-        *(ORDER.format(n) for n in range(101, 106)),
-        "DELETE FROM words WHERE n < 4",
-        "INSERT INTO words VALUES ('en', 1, '😀')",
-    )
-    fed.purge()
-    fed.failure()
+    stream(fed)
+    wait_streamed(fed)
+    losing.lose(fed, *(ORDER.format(n) for n in range(101, 106)))
     return fed
 
 
@@ -115,13 +96,7 @@ def ended(run: Run, spark: SparkSession) -> str:
 
 
 def wait_equal(fed: Fed) -> None:
-    """Wait until the copies are as their source is."""
-
-    def equal() -> bool | None:
-        ours, theirs = rows(fed)
-        return True if ours == theirs else None
-
-    wait_until(equal, timeout=SECONDS, what="source and copies to be equal")
+    losing.wait_equal(partial(rows, fed))
 
 
 def writing(fed: Fed) -> AbstractContextManager[Any]:
