@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +19,7 @@ from stack.shop.postgres.copies import PostgresCopies
 
 if TYPE_CHECKING:
     from demo.make import Settings
+    from demo.show import Show
     from demo.sinks import Act
     from demo.world import World
     from stack.postgres import PostgresServer
@@ -64,9 +66,9 @@ class Jdbc:
         tables = ",".join(f"{SCHEMA}.{table}" for table in self.tables)
         return {**SCHEMAS, "snapshot.mode": "initial", "table.include.list": tables}
 
-    def copied(self, world: World, act: Act) -> None:  # noqa: ARG002 - the sink connectors do it
+    def copy(self, world: World, act: Act, show: Show) -> None:  # noqa: ARG002 - the sink connectors do it
         """See Sink."""
-        server, worker = _server(world), world.stack.connect
+        began, server, worker = time.monotonic(), _server(world), world.stack.connect
         for name in connectors.NAMES:
             server.execute(f"CREATE SCHEMA {name}", f"GRANT USAGE ON SCHEMA {name} TO cdc")
             server.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {name} GRANT SELECT ON TABLES TO cdc")
@@ -74,6 +76,7 @@ class Jdbc:
                 connectors.create(worker, f"{name}-sink", _sink_config(server, name))
         for name in connectors.NAMES:
             self._wait(world, name)
+        show.line("both JDBC sinks have written all that is in their topics", time.monotonic() - began)
 
     def apply(self, act: Act, title: str) -> None:
         """Nothing: the sink connector does."""

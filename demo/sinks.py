@@ -12,6 +12,7 @@ from stack.shop.dataset import CATALOG, SCHEMA, TABLES
 
 if TYPE_CHECKING:
     from demo.make import Settings
+    from demo.show import Show
     from demo.world import World
 
 # runs a DAG under a title
@@ -48,7 +49,7 @@ class Sink(Protocol):
         """Settings of a source's connector that feeds it."""
         ...
 
-    def copied(self, world: World, act: Act) -> None:
+    def copy(self, world: World, act: Act, show: Show) -> None:
         """The first copy."""
         ...
 
@@ -94,7 +95,7 @@ class Lake:
         """See Sink."""
         return {}
 
-    def copied(self, world: World, act: Act) -> None:  # noqa: ARG002 - the DAG knows it
+    def copy(self, world: World, act: Act, show: Show) -> None:  # noqa: ARG002 - the DAG knows it
         """See Sink."""
         act("cdc_recovery", "first copy: the new pipeline is recovered into empty tables")
 

@@ -34,7 +34,7 @@ SNAPSHOT_SECONDS = 900.0
 def tell(world: World, airflow: AirflowClient, show: Show) -> bool:
     """Run every scene but the first; returns whether the recovery is MATCH and the independent check agrees."""
     act = partial(run, airflow, show)
-    world.sink.copied(world, act)
+    world.sink.copy(world, act, show)
     with writer(world) as counts:
         show.line("a writer changes rows from here on")
         world.sink.apply(act, "live copy: changes since then are applied")

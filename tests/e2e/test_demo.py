@@ -14,12 +14,12 @@ from demo.makes import MAKES
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("kind", MAKES)
+@pytest.mark.parametrize(("kind", "sink"), [*((kind, "iceberg") for kind in MAKES), ("mysql", "jdbc")])
 def test_the_demo_ends_in_a_match_and_its_peer_in_ghosts(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, sink: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "FOLDER", tmp_path / "demo")
-    monkeypatch.setattr(sys, "argv", ["demo", "--rows", "2000", "--source", kind])
+    monkeypatch.setattr(sys, "argv", ["demo", "--rows", "2000", "--source", kind, "--sink", sink])
     assert demo.main() == 0
     report = json.loads((tmp_path / "demo" / "report.json").read_text())
     assert report["verdict"] == "MATCH"

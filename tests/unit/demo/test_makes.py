@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from airflow_cdc import kinds
 from airflow_cdc.config.registry import load_registry
 from demo.makes import MAKES, shop_on
+from demo.sinks import sinks
 from demo.world import PIPELINE, World
 from stack.cluster import Stack
 from stack.errors import StackError
@@ -94,3 +96,16 @@ def test_both_writers_make_the_same_changes() -> None:
     assert set(PostgresWriter.SQL) == set(writer.Writer.SQL)
     for sql in PostgresWriter.SQL.values():
         assert not any(word in sql for word in ("REPLACE INTO", "IGNORE", "NOW("))
+
+
+@pytest.mark.parametrize("kind", sinks())
+def test_the_pipeline_of_every_sink_is_taken(kind: str, tmp_path: Path) -> None:
+    stack = replace(running("mysql", tmp_path), postgres=running("postgres", tmp_path).postgres)
+    sink = sinks()[kind]
+    world = World(tmp_path, stack, sink)
+    pipeline = load_registry(world.write_registry())[PIPELINE]
+    assert (pipeline.sink.kind, world.shop.kind) == (kind, "mysql")
+    assert pipeline.source.tables == tuple(f"{SCHEMA}.{table}" for table in sink.tables)
+    assert sink.connections(world).keys() <= {
+        name.removeprefix("AIRFLOW_CONN_").lower() for name in world.connections()
+    }
