@@ -31,6 +31,7 @@ STEP_SECONDS = 1_200.0
 OLD_AND_NEW = 2
 RERUNS = 8
 LOOK_SECONDS = 0.01
+DRIVER_ENDS_S = 10.0  # see airflow_cdc/spark_apps/driver/task.py
 FILE_BYTES = 4_096  # more than Spark needs to start, less than a file of rows
 MATCH = "MATCH"
 MISSED = "MISSED"
@@ -215,7 +216,7 @@ class Recovery:
         """How long after its strike the step ended, and whether its driver goes on although it said that it failed."""
         for cell in (cell for cell in self.struck if cell.step == step and cell not in self.ended):
             self.ended[cell] = round(time.monotonic() - self.struck[cell], 1)
-        if failed and not self.said[-1].endswith(KILLED) and _drivers(self.world.folder):
+        if failed and not self.said[-1].endswith(KILLED) and _goes_on(self.world.folder):
             self.said.append(f"WRONG: {step} failed, and its driver goes on")
 
     def _prepared(self, cell: Cell | None) -> dict[str, Any]:
@@ -338,10 +339,19 @@ class Recovery:
         return path
 
 
-def _drivers(folder: Path) -> list[str]:
-    """The drivers of steps that go on."""
-    done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
-    return [line for line in done.stdout.splitlines() if str(folder / "steps") in line and "spark_main" in line]
+def _goes_on(folder: Path) -> bool:
+    """Whether a driver of a step goes on, for longer than it takes it to see that its JVM was killed."""
+
+    def ended() -> bool | None:
+        done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        lines = done.stdout.splitlines()
+        return not any(str(folder / "steps") in line and "spark_main" in line for line in lines) or None
+
+    try:
+        wait_until(ended, timeout=DRIVER_ENDS_S, what="the driver to end")
+    except StackError:
+        return True
+    return False
 
 
 def _run_to_end(step: str, path: Path) -> int:

@@ -316,7 +316,9 @@ def spark_settings(block: str) -> bool:
 def own_text(page: Path) -> str:
     """A page without the parts that are files, which have tests of their own, and without what is walked."""
     text = re.sub(r"<!-- part: .*?<!-- end -->", "", page.read_text(), flags=re.DOTALL)
-    return re.sub(r"^## Set up .*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE) if page in (CANAL, JDBC) else text
+    return (
+        re.sub(r"^## Set up .*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE) if page in (CANAL, JDBC) else text
+    )
 
 
 def shell(block: str) -> bool:
