@@ -18,6 +18,7 @@ from airflow_cdc.cli.questions import CONTROL, PARTS, SPARK, TABLES, every, kind
 from airflow_cdc.cli.run import write_file
 from airflow_cdc.config.registry import load_registry, parse_registry
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.pipeline import NO_SINK
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, flag
 from airflow_cdc.kinds import CONNECTORS, SINKS
 
@@ -45,7 +46,7 @@ class NewPipeline:
     @property
     def spark(self) -> bool:
         """Whether anything of it runs with Spark."""
-        return SINKS[self.kinds["sink"]].stages is not None
+        return self.kinds["sink"] != NO_SINK.kind
 
 
 def asked(args: Namespace) -> NewPipeline:

@@ -272,6 +272,22 @@ def test_a_connector_that_nothing_lies_behind_writes_the_tables_itself(
 
 
 @pytest.mark.parametrize(
+    "sink",
+    [("topics",), ("jdbc", "--jdbc-conn-id", "copies", "--jdbc-connector", "crm-sink"), ("none",)],
+    ids=lambda sink: sink[0],
+)
+def test_whatever_is_compared_gets_its_spark(
+    sink: tuple[str, ...], cdc: Callable[..., Answer], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CDC_MYSQL_PASSWORD", "s3cret-other")
+    parts = ("--mysql", "db", "--tables", "crm.people", "--connector", "c", "--control-file", "/var/cdc.db")
+    answer = cdc("init", "--pipeline", "crm", *parts, "--sink-kind", *sink, "-o", "json")
+    assert answer.status == 0, answer.err
+    assert load_registry(registry)["crm"].sink.kind == sink[0]
+    assert ("spark_default" in stored()) is (sink != ("none",))
+
+
+@pytest.mark.parametrize(
     ("flags", "said"),
     [
         (
