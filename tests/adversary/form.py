@@ -60,13 +60,12 @@ class Form:
         """The table without columns to which Avro would give the name of another: one such table stops the connector for good."""
         if self.kind != AVRO:
             return table
-        names = {legal(name) for name in (*table.key, "n", "ticks")}
-        kept = set[str]()
-        for column in table.columns:
-            if column.name in (*table.key, "n", "ticks") or legal(column.name) not in names:
-                kept.add(column.name)
-                names.add(legal(column.name))
-        return replace(table, columns=tuple(column for column in table.columns if column.name in kept))
+        owners: dict[str, str] = {}  # the name that Avro makes → the column that has it
+        for name in (*table.key, "n", "ticks", *(column.name for column in table.columns)):
+            owners.setdefault(legal(name), name)
+        kept = frozenset(owners.values())
+        columns = tuple(column for column in table.columns if column.name in kept)
+        return replace(table, columns=columns, key=tuple(name for name in table.key if name in kept))
 
     def settings(self, modes: Mapping[str, str], schemas: Registry | None) -> dict[str, str]:
         """The connector's settings of these modes in this form. `schemas`: asked for by forms that have a registry."""

@@ -239,7 +239,9 @@ class Pipe:
             **self.form.settings(self.modes, self.servers.writing and self.servers.writing[1]),
         }
         self.servers.worker.call("PUT", f"/connectors/{name}/config", settings)
-        wait_until(lambda: self._offset() or None, timeout=120, what=f"{name} to have a position")
+        wait_until(lambda: self._offset() or self.failure() or None, timeout=120, what=f"{name} to have a position")
+        if not self._offset() and (why := self.failure()):
+            raise AssertionError(f"the connector never began: {why}")
 
     def _offset(self) -> Facts:
         with suppress(RestError):  # just created: no worker has taken it yet

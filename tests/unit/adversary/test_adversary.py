@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from decimal import Decimal
 from io import StringIO
 from types import SimpleNamespace
@@ -372,6 +373,8 @@ def test_no_column_gets_the_name_of_another_where_avro_changes_names() -> None:
     avro = next(form for form in map(form_of, range(99)) if form.name.startswith("Avro"))
     assert [column.name for column in avro.fitting(table).columns] == ["1st", "n", "a_b"]
     assert Form().fitting(table) == table
+    both = avro.fitting(replace(table, key=("a b", "a_b")))
+    assert (both.key, [column.name for column in both.columns]) == (("a b",), ["a b", "1st", "n"])
 
 
 def test_seeds_come_in_every_form_and_name_it_to_the_connector() -> None:

@@ -78,6 +78,13 @@ def test_a_recovery_that_may_not_starts_no_connector_that_would_lose_nulls(monke
     made.change_config.assert_not_called()
 
 
+def test_only_tables_that_are_recovered_can_keep_the_connector_from_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Avro a table that nobody asked to recover kept it stopped, at the recovery's end."""
+    run, among = converting(monkeypatch, SETTABLE, allowed=True), {NAME: ORDERS, "shop.other": ORDERS}
+    monkeypatch.setattr(null_defaults, "captured", lambda _run, tables: {name: among[name] for name in tables or among})
+    assert null_defaults.set_converter(run, [NAME])
+
+
 @pytest.mark.parametrize(("fault", "may"), [(None, True), (SETTABLE, False)])
 def test_a_connector_that_carries_nulls_keeps_its_configuration(
     monkeypatch: pytest.MonkeyPatch, fault: Fault | None, may: bool
