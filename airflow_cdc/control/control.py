@@ -47,7 +47,7 @@ from airflow_cdc.core.errors import (
 )
 from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.observation import ControlFacts, OpenFacts, RefusedTable
-from airflow_cdc.core.poll import jittered, poll_until
+from airflow_cdc.core.poll import NotYet, jittered, poll_until
 from airflow_cdc.core.ports import ControlStore, StoredDocument
 from airflow_cdc.core.position import ReadPosition
 from airflow_cdc.core.recovery import Decision, OpenRecovery
@@ -146,8 +146,10 @@ class Control:
             try:
                 stored = self._store.load(self.pipeline)
             except UnknownStateError as error:
+                if error.lasting:
+                    raise
                 failure = str(error)
-                return None
+                raise NotYet(failure) from None
             before = self._read(stored)
             wanted = None if token in before[WRITES] else change(public(self._read(stored)))
             changed = None if wanted is None else copy(wanted)
@@ -156,15 +158,14 @@ class Control:
             after = written(changed, before, token)
             try:
                 self._store.swap(self.pipeline, stored.version if stored else None, dump(after))
-            except (StaleHeadError, UnknownStateError) as error:  # the next attempt reads whether it landed
-                failure = error.what
             except CdcError as error:
-                if not failure:
+                # the next attempt reads whether it landed
+                unsettled = isinstance(error, StaleHeadError | UnknownStateError)
+                if error.lasting or not (unsettled or failure):
                     raise
                 failure = error.what
-            else:
-                return after
-            return None
+                raise NotYet(failure) from None
+            return after
 
         try:
             document = poll_until(attempt, timeout=COMMIT_SECONDS, interval=0.1, what=what, sleep=jittered)

@@ -1,7 +1,6 @@
 """One tree of errors. Each says what happened, where, and what to do next.
 
-Errors travel between processes (Spark drivers, triggers, task logs), so they are picklable, and
-their text is shown to people unchanged, so it must never hold a secret.
+They travel between processes, so they are picklable. People see their text unchanged, so it must never hold a secret.
 """
 
 from __future__ import annotations
@@ -22,12 +21,13 @@ class CdcError(Exception):
     """Root of every error this package raises.
 
     `what` happened, `where` (a system, a file and key, a table), and `todo`: the next action.
-    `exit_status` is the exit status of a command: 1 problem, 2 usage or configuration, 3 unknown. `unread`: the error
-    only means that a system could not be asked, and says nothing about its state.
+    `exit_status` is the exit status of a command: 1 problem, 2 usage or configuration, 3 unknown. `unread`: the error only
+    means that a system could not be asked, and says nothing about its state. `lasting`: to ask again would change nothing.
     """
 
     exit_status: ClassVar[int] = 1
     unread: ClassVar[bool] = False
+    lasting: ClassVar[bool] = False
 
     def __init__(self, what: str, *, where: str = "", todo: str = "") -> None:
         self.what = _TWO_STOPS.sub(".", what.strip())

@@ -19,6 +19,10 @@ class Disk:
 
     folder: Path
 
+    def touched(self, since_ns: int) -> int:
+        """How many of its files and folders were written to, or tried, since then."""
+        return sum(path.stat().st_mtime_ns > since_ns for path in [self.folder, *self.folder.rglob("*")])
+
     @contextmanager
     def filled(self, left: int = 0) -> Iterator[None]:
         """Full but for `left` bytes, until the end of the block."""

@@ -1,7 +1,8 @@
 """A followed MySQL database whose applications are struck: each runs under a fault, and then once more without it.
 
 What holds for every application and fault: it goes on, or ends in one clear error; main is as before or right, and
-nothing between; what it did not do is done by the next run.
+nothing between; what it did not do is done by the next run. The faults of one part share a world: what one of them kept
+from being done is what the next one finds to do.
 """
 
 from __future__ import annotations
@@ -59,12 +60,17 @@ class Cell:
 
 @dataclass
 class Application:
-    """One application: how something is left for it to do, how it runs, and what its result must be in the end."""
+    """One application: how something is left for it to do, how it runs, and what its result must be in the end.
+
+    `looks`: it changes nothing, so that what was left for it stays; `end`: once after all faults.
+    """
 
     name: str
     prepare: Callable[[FollowedDatabase], None]
     act: Callable[[FollowedDatabase, Run, Any], Any]
     done: Callable[[FollowedDatabase, Any], None]
+    looks: bool = False
+    end: Callable[[FollowedDatabase], None] = lambda _: None
 
 
 @dataclass
@@ -84,24 +90,41 @@ class Strikes:
     secrets: tuple[str, ...]
     cells: list[Cell] = field(default_factory=list)
 
-    def strike(self, application: Application, fault: Fault) -> Cell:
-        """One cell. Raises AssertionError, or whatever the application raised that is no CdcError."""
-        world = self.world
-        application.prepare(world)
-        before, began = states(world), monotonic()
-        with fault.armed() as struck:
-            said, result = self._run(application, f"{application.name}-{uuid.uuid4().hex[:6]}")
-            count = struck()
-        seconds = round(monotonic() - began, 1)
-        self._check_main(before, f"{application.name} under {fault.name}: {said}")
+    def strike(self, application: Application, faults: Sequence[Fault]) -> list[Cell]:
+        """One fault after the other, then one run without any. What a run did not do is there for the next, under the next fault.
+
+        Raises AssertionError, or whatever the application raised that is no CdcError.
+        """
+        cells, due, said = list[Cell](), True, ""
+        for fault in faults:
+            if due:
+                application.prepare(self.world)
+            cell, result = self._struck(application, fault)
+            cells.append(cell)
+            said = cell.said
+            if not said:
+                application.done(self.world, result)
+            due = not (said or application.looks)
         if said:
             again, result = self._next_run(application)
-            assert not again, f"{application.name} after {fault.name} ({said}): {again}"
-        application.done(world, result)
-        cell = Cell(self.system, application.name, fault.name, count, said, seconds, "done" if said else "not needed")
+            assert not again, f"{application.name} after {cells}: {again}"
+            application.done(self.world, result)
+        application.end(self.world)
+        return cells
+
+    def _struck(self, application: Application, fault: Fault) -> tuple[Cell, Any]:
+        self._wait_free()
+        before, began = states(self.world), monotonic()
+        with fault.armed() as struck:
+            said, result = self._run(application, f"{application.name}-{uuid.uuid4().hex[:6]}")
+            seconds = round(monotonic() - began, 1)
+            count = struck()
+        self._check_main(before, f"{application.name} under {fault.name}: {said}")
+        next_run = "the next run" if said else "not needed"
+        cell = Cell(self.system, application.name, fault.name, count, said, seconds, next_run)
         self.cells.append(cell)
         self.write()
-        return cell
+        return cell, result
 
     def strike_step(self, run: Run, name: str, act: Callable[[Run, Any], Any], faults: Sequence[Fault]) -> Any:
         """A step of one recovery under one fault after the other, each a further try of it, done or not; its result without a fault."""
@@ -120,14 +143,17 @@ class Strikes:
         assert not said, f"{name} without a fault: {said}"
         return result
 
-    def _next_run(self, application: Application) -> tuple[str, Any]:
-        """The run after the fault. A lease that could not be let go, as the disk was full, is in its way until it runs out."""
+    def _wait_free(self) -> None:
+        """A lease that could not be let go, as the disk was full, is in the way until it runs out."""
 
         def free() -> bool | None:
             lease = self.world.base.clients.control.facts().lease
             return True if lease is None or lease.looks_expired(datetime.now(UTC)) else None
 
         wait_until(free, timeout=2 * LEASE_SECONDS, what="the lease of the run that failed to run out")
+
+    def _next_run(self, application: Application) -> tuple[str, Any]:
+        self._wait_free()
         return self._run(application, f"{application.name}-{uuid.uuid4().hex[:6]}")
 
     def _run(self, application: Application, run_id: str) -> tuple[str, Any]:
@@ -156,11 +182,11 @@ class Strikes:
             assert same or self.world.differences(table, order) == RIGHT, f"{what}: {table} is half written"
 
     def write(self) -> None:
-        """Add the cells to build/breaks.json."""
+        """Add the cells to build/breaks.json, instead of those of an earlier run."""
         RESULT.parent.mkdir(exist_ok=True)
         known = json.loads(RESULT.read_text()) if RESULT.exists() else []
-        kept = [one for one in known if one["system"] != self.system]
-        RESULT.write_text(json.dumps([*kept, *map(asdict, self.cells)], indent=1) + "\n")
+        cells = {(one["system"], one["application"], one["fault"]): one for one in [*known, *map(asdict, self.cells)]}
+        RESULT.write_text(json.dumps([*cells.values()], indent=1) + "\n")
 
 
 def states(world: FollowedDatabase) -> dict[str, Any]:
@@ -220,7 +246,7 @@ def _night(world: FollowedDatabase, run: Run, spark: Any) -> Any:
     return facts["tables"]
 
 
-def _found(world: Any, tables: Any) -> None:
+def _found(tables: Any) -> None:
     assert set(tables.values()) == {"MISMATCH"}, tables
 
 
@@ -251,9 +277,8 @@ def _all_right(world: FollowedDatabase, _result: Any) -> None:
     is_right(world)
 
 
-def _restored(world: FollowedDatabase, tables: Any) -> None:
-    """A night found what was spoilt; it is spoilt no longer."""
-    _found(world, tables)
+def _restored(world: FollowedDatabase) -> None:
+    """What was spoilt is repaired."""
     with on_demand(world.spark) as spark:
         run = replace(world.base, run_id=f"mend-{uuid.uuid4().hex[:6]}", options=RunOptions(approved=True))
         repair(replace(run, pipeline=replace(run.pipeline, policy=POLICY)), spark, {"reach_seconds": 60})
@@ -261,7 +286,7 @@ def _restored(world: FollowedDatabase, tables: Any) -> None:
 
 
 APPLY: Final = Application("apply", _changed, _applied, _all_right)
-NIGHTLY: Final = Application("nightly", _spoilt, _night, _restored)
+NIGHTLY: Final = Application("nightly", _spoilt, _night, lambda _, tables: _found(tables), looks=True, end=_restored)
 REPAIR: Final = Application("repair", _spoilt, _repaired, _all_right)
 BACKFILL: Final = Application("backfill", _spoilt_day, _backfilled, _all_right)
-MAINTAIN: Final = Application("maintain", is_right, lambda _, run, spark: maintain(run, spark), _all_right)
+MAINTAIN: Final = Application("maintain", is_right, lambda _, run, spark: maintain(run, spark), _all_right, looks=True)

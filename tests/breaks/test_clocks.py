@@ -72,30 +72,45 @@ def struck(
     world.connector.delete(name)
 
 
-def shifted(clock: Clock, seconds: int, name: str) -> Fault:
-    @contextmanager
-    def armed() -> Iterator[Callable[[], int]]:
-        clock.shift(seconds)
-        yield lambda: 1
-
-    return Fault(name, armed)
-
-
 def server_time(server: MySqlServer) -> datetime:
     """The server's own clock."""
     ((now,),) = server.execute("SELECT UTC_TIMESTAMP()")
     return datetime.fromisoformat(str(now)).replace(tzinfo=UTC)
 
 
-@pytest.mark.parametrize("hours", [5, -5])
+def shifted(server: MySqlServer, clock: Clock, hours: int) -> Fault:
+    """Struck: the server's clock is so many hours off."""
+
+    def off() -> int:
+        return abs(server_time(server) - datetime.now(UTC) - timedelta(hours=hours)) < timedelta(minutes=1)
+
+    @contextmanager
+    def armed() -> Iterator[Callable[[], int]]:
+        clock.shift(hours * HOUR)
+        yield off
+
+    return Fault(f"the source's clock {hours:+} h", armed)
+
+
+def summer_ends(server: MySqlServer, clock: Clock) -> Fault:
+    """Struck: it ended meanwhile."""
+    change = datetime(2026, 10, 25, 1, tzinfo=UTC)  # 03:00 becomes 02:00
+
+    @contextmanager
+    def armed() -> Iterator[Callable[[], int]]:
+        clock.shift(int((change - datetime.now(UTC)).total_seconds()) - 5)
+        yield lambda: server_time(server) >= change
+
+    return Fault("summer time ends", armed)
+
+
 @pytest.mark.parametrize("application", [APPLY, NIGHTLY, REPAIR, BACKFILL], ids=lambda one: one.name)
 def test_a_source_whose_clock_is_hours_off(
-    berlin: MySqlServer, clock: Clock, struck: Strikes, application: Application, hours: int
+    berlin: MySqlServer, clock: Clock, struck: Strikes, application: Application
 ) -> None:
     """It jumps before the application runs, so that what was committed before has another time than what comes."""
-    cell = struck.strike(application, shifted(clock, hours * HOUR, f"the source's clock {hours:+} h"))
-    assert abs(server_time(berlin) - datetime.now(UTC) - timedelta(hours=hours)) < timedelta(minutes=1)
-    assert not cell.said, cell
+    cells = struck.strike(application, [shifted(berlin, clock, hours) for hours in (5, -5)])
+    assert all(cell.struck and not cell.said for cell in cells), cells
 
 
 def test_a_recovery_from_a_source_whose_clock_is_hours_off(berlin: MySqlServer, clock: Clock, struck: Strikes) -> None:
@@ -121,13 +136,10 @@ def test_summer_time_ends_in_the_middle_of_a_night(
     berlin: MySqlServer, clock: Clock, struck: Strikes, application: Application
 ) -> None:
     """02:30 comes twice in the server's zone: TIMESTAMPs of both hours look alike there, and no row is lost or changed."""
-    change = datetime(2026, 10, 25, 0, 59, 55, tzinfo=UTC)  # five seconds before 03:00 becomes 02:00
-    clock.shift(int((change - datetime.now(UTC)).total_seconds()))
-    cell = struck.strike(
-        application, shifted(clock, int((change - datetime.now(UTC)).total_seconds()), "summer time ends")
-    )
+    clock.shift(int((datetime(2026, 10, 25, 0, 58, tzinfo=UTC) - datetime.now(UTC)).total_seconds()))
+    (cell,) = struck.strike(application, [summer_ends(berlin, clock)])
+    assert cell.struck, cell
     assert not cell.said, cell
-    assert server_time(berlin) >= change
 
 
 def test_inv_09_a_restart_is_noticed_though_the_clock_was_set_back(

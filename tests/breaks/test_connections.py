@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from tests.breaks.conftest import MakeWorld
-from tests.breaks.struck import APPLY, BACKFILL, NIGHTLY, REPAIR, Application, Fault, Strikes
+from tests.breaks.struck import APPLY, BACKFILL, NIGHTLY, REPAIR, Application, Cell, Fault, Strikes
 from tests.breaks.worlds import Servers, waiting
 from tests.faults.proxy import Proxy
 
@@ -53,29 +52,36 @@ def gone(servers: Servers, count: int, seconds: float) -> Fault:
     return Fault(f"the broker killed after {count:,} bytes, back {seconds:.0f} s later", armed)
 
 
+def cut_short(source: Proxy) -> list[Fault]:
+    """Resets amid the results of a source."""
+    return [*(reset(source, count) for count in SOURCE_BYTES), reset(source, 3_000, each=True)]
+
+
+def check_noticed(cells: Sequence[Cell]) -> None:
+    """Most of them struck, and at least one was noticed."""
+    hit = [cell for cell in cells if cell.struck]
+    assert len(hit) >= 3, cells
+    assert any(cell.said for cell in hit), "no fault was noticed"
+
+
 @pytest.fixture(scope="module")
 def struck(followed: MakeWorld) -> Strikes:
     return followed("MySQL")
 
 
 @pytest.fixture(scope="module")
-def of_kafka(followed: MakeWorld) -> Strikes:
-    return followed("Kafka")
+def of_kafka(struck: Strikes) -> Strikes:
+    return Strikes("Kafka", struck.world, struck.secrets)
 
 
 @pytest.mark.parametrize("application", READING, ids=lambda one: one.name)
 def test_a_result_of_mysql_that_is_cut_short(servers: Servers, struck: Strikes, application: Application) -> None:
-    cells = [struck.strike(application, reset(servers.source, count)) for count in SOURCE_BYTES]
-    cells.append(struck.strike(application, reset(servers.source, 3_000, each=True)))
-    hit: list[Any] = [cell for cell in cells if cell.struck]
-    assert len(hit) >= 3, cells
-    assert any(cell.said for cell in hit), "no fault was noticed"
+    check_noticed(struck.strike(application, cut_short(servers.source)))
 
 
 @pytest.mark.parametrize("application", READING, ids=lambda one: one.name)
 def test_a_broker_that_goes_in_the_middle_of_a_read(
     servers: Servers, of_kafka: Strikes, application: Application
 ) -> None:
-    cells = [of_kafka.strike(application, reset(servers.broker, count)) for count in BROKER_BYTES]
-    cells.append(of_kafka.strike(application, gone(servers, 3_000, 5)))
+    cells = of_kafka.strike(application, [*(reset(servers.broker, n) for n in BROKER_BYTES), gone(servers, 3_000, 5)])
     assert sum(bool(cell.struck) for cell in cells) >= 3, cells

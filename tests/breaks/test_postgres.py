@@ -11,7 +11,7 @@ from stack.ports import HOST
 from stack.postgres import PostgresServer, PostgresSettings
 from tests.breaks.conftest import LakeAndSpark
 from tests.breaks.struck import APPLY, BACKFILL, NIGHTLY, REPAIR, Application, Strikes
-from tests.breaks.test_connections import SOURCE_BYTES, reset
+from tests.breaks.test_connections import check_noticed, cut_short
 from tests.breaks.worlds import Servers, StruckPostgres
 from tests.faults.proxy import Proxy
 
@@ -54,8 +54,4 @@ def struck(
 
 @pytest.mark.parametrize("application", [APPLY, NIGHTLY, REPAIR, BACKFILL], ids=lambda one: one.name)
 def test_a_result_of_postgres_that_is_cut_short(proxy: Proxy, struck: Strikes, application: Application) -> None:
-    cells = [struck.strike(application, reset(proxy, count)) for count in SOURCE_BYTES]
-    cells.append(struck.strike(application, reset(proxy, 3_000, each=True)))
-    hit = [cell for cell in cells if cell.struck]
-    assert len(hit) >= 3, cells
-    assert any(cell.said for cell in hit), "no fault was noticed"
+    check_noticed(struck.strike(application, cut_short(proxy)))

@@ -6,6 +6,7 @@ from it. A property that starts with `spark.` goes to Spark's catalog only, with
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
@@ -34,7 +35,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import OperationalError
 
 from airflow_cdc.core.errors import CdcError, ConfigError, DeadlineError, SinkError, StaleHeadError, UnknownStateError
-from airflow_cdc.core.poll import jittered, poll_until
+from airflow_cdc.core.poll import NotYet, jittered, poll_until
 from airflow_cdc.core.secrets import mask_text
 
 Identifier = tuple[str, ...]
@@ -51,6 +52,12 @@ DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 # A commit that failed with one of these did not land, and a retry would fail too.
 REFUSED = (ValueError, TypeError, NotImplementedError, BadRequestError, ForbiddenError, UnauthorizedError)
 
+
+# how PyArrow tells a 403 of S3, of Google's store and of Azure's; s3fs and local disks raise a PermissionError
+_DENIED = re.compile(
+    r"AWS Error ACCESS_DENIED|HTTP status 403|Permission denied|\b403 Forbidden|AuthorizationFailure|AccessDenied"
+)
+_LET = "Let its user read and write the warehouse, then run the step again."
 
 # catalogs in which no stage can be published
 _NESSIE = "Nessie keeps neither tags nor earlier snapshots of a table, which a publish needs"
@@ -91,6 +98,17 @@ def _entries(known: _Read) -> int:
 
 class MissingTableError(SinkError):
     """The catalog could be read, and the table is not in it."""
+
+
+class DeniedError(UnknownStateError):
+    """The store of the files denies them to our user, so to ask again would change nothing."""
+
+    lasting = True
+
+
+def denied(error: BaseException) -> bool:
+    """Whether an object store, or a disk, answered that our user may not read or write a file."""
+    return isinstance(error, PermissionError) or (isinstance(error, OSError) and bool(_DENIED.search(str(error))))
 
 
 class _Shared(TableMetadataV2):
@@ -302,11 +320,18 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
     Raises MissingTableError if it does not exist, UnknownStateError if it cannot be read.
     """
     where = ".".join(identifier)
+    denials = 0
 
     def attempt() -> Table | None:
+        nonlocal denials
         try:
             return catalog.load_table(identifier)
         except FileNotFoundError:  # its metadata file was trimmed between reading the pointer and the file
+            return None
+        except OSError as error:  # to a user who may not list files, S3 denies a file that is gone
+            denials += 1
+            if denials > 1 or not denied(error):
+                raise
             return None
 
     try:
@@ -316,9 +341,10 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
     except CdcError as error:
         raise UnknownStateError(str(error), where=where, todo="Check the catalog and its storage.") from None
     except Exception as error:
-        raise UnknownStateError(
-            f"the table cannot be read: {describe(error)}", where=where, todo="Check the catalog and its storage."
-        ) from None
+        what = f"the table cannot be read: {describe(error)}"
+        if denied(error):
+            raise DeniedError(what, where=where, todo=_LET) from None
+        raise UnknownStateError(what, where=where, todo="Check the catalog and its storage.") from None
 
 
 def commit(
@@ -344,20 +370,20 @@ def commit(
         try:
             table = read.pop() if read else load(catalog, identifier)
         except UnknownStateError as error:
+            if error.lasting:
+                raise
             failure[:] = [str(error)]
-            return None
+            raise NotYet(str(error)) from None
         change = build(table)
         if change is None:
             return table
         try:
             return commit_once(catalog, table, change, what=what)
-        except (StaleHeadError, UnknownStateError) as error:  # the next attempt reads whether it landed
-            failure[:] = [error.what]
-        except SinkError as error:
-            if not failure:
+        except (StaleHeadError, UnknownStateError, SinkError) as error:  # the next attempt reads whether it landed
+            if error.lasting or (isinstance(error, SinkError) and not failure):
                 raise
             failure[:] = [error.what]
-        return None
+        raise NotYet(failure[0])
 
     deadline_text = f"commit {what} to {'.'.join(identifier)}"
     try:
@@ -384,7 +410,10 @@ def commit_once(catalog: Catalog, table: Table, change: Change, *, what: str) ->
     except REFUSED as error:
         raise SinkError(f"{what} was refused: {describe(error)}", where=where) from None
     except Exception as error:
-        raise UnknownStateError(describe(error), where=where) from None
+        if denied(error):  # a file that the commit needs could not be written, so there is none
+            raise DeniedError(f"{what} was refused: {describe(error)}", where=where, todo=_LET) from None
+        todo = "Check the catalog and its storage, then run the step again."
+        raise UnknownStateError(describe(error), where=where, todo=todo) from None
     _prune_metadata(table, response)
     table.metadata, table.metadata_location = response.metadata, response.metadata_location
     return table

@@ -1,0 +1,130 @@
+"""What is committed to an object store that denies or is overloaded: asked again only where that can help, and told."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from airflow_cdc.control import control as controlling
+from airflow_cdc.control.control import Control
+from airflow_cdc.core.errors import CdcError, UnknownStateError
+from airflow_cdc.core.poll import poll_until
+from airflow_cdc.sinks.iceberg import catalog as catalogs
+from airflow_cdc.sinks.iceberg.catalog import DeniedError, commit, denied
+from airflow_cdc.sinks.iceberg.client import Lake
+from airflow_cdc.sinks.iceberg.control import IcebergControlStore
+from tests.breaks.store_proxy import Refusal, StoreProxy
+
+NAMES = ("cdc_control", "shop")
+
+
+@pytest.fixture
+def refusing() -> Iterator[StoreProxy]:
+    """There is no store behind it: every request is refused."""
+    with StoreProxy("http://127.0.0.1:1") as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def lake(tmp_path: Path, refusing: StoreProxy) -> Lake:
+    """A table whose metadata is at a store that refuses, as if it had been moved there."""
+    keys = {
+        "s3.endpoint": refusing.own_url,
+        "s3.access-key-id": "a",
+        "s3.secret-access-key": "b",
+        "s3.region": "us-east-1",
+    }
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db"}
+    (tmp_path / "data").mkdir()
+    local = Lake("lake", {**catalog, "warehouse": f"file://{tmp_path}/data"})
+    local.ensure_table(*NAMES, (("note", "string"),), {})
+    table = local.table(*NAMES)
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "c.db") as database:
+        database.execute(
+            "UPDATE iceberg_tables SET metadata_location = ?", (f"s3://b/{table.metadata.table_uuid}.json",)
+        )
+    return Lake("lake", {**catalog, "warehouse": "s3://b/w", **keys})
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A minute of waiting in a few looks."""
+    seconds = itertools.count(0, 8)
+    for module in (controlling, catalogs):
+        monkeypatch.setattr(module, "poll_until", partial(poll_until, clock=lambda: next(seconds)))
+        monkeypatch.setattr(module, "jittered", lambda _: None)
+
+
+def committed(lake: Lake) -> None:
+    commit(lake.catalog, NAMES, lambda _: None, what="a change")
+
+
+def noted(lake: Lake) -> None:
+    Control(IcebergControlStore(lake), "shop").ledger_set("run:1", "w", 1)
+
+
+@pytest.mark.parametrize("act", [committed, noted])
+def test_a_store_that_denies_is_not_asked_for_a_minute(
+    lake: Lake, refusing: StoreProxy, act: Callable[[Lake], None]
+) -> None:
+    refusing.refusal = Refusal(403)
+    with pytest.raises(DeniedError, match=r"ACCESS_DENIED.*\(cdc_control\.shop\)\. Let its user read and write"):
+        act(lake)
+    assert refusing.refusal.struck == 2, "once more, in case the file was replaced meanwhile"
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("act", [committed, noted])
+def test_a_store_that_is_overloaded_is_asked_again_and_the_log_says_so(
+    lake: Lake, refusing: StoreProxy, act: Callable[[Lake], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    refusing.refusal = Refusal(503)
+    with (
+        caplog.at_level(logging.INFO, "airflow_cdc.waits"),
+        pytest.raises(UnknownStateError, match="HTTP status 503") as told,
+    ):
+        act(lake)
+    assert not told.value.lasting
+    assert told.value.todo
+    assert "HTTP status 503" in caplog.text, "nobody who watches the log knows why it takes so long"
+
+
+def test_a_file_of_a_commit_that_is_denied_ends_it(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    lake = Lake("lake", {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/data"})
+    lake.ensure_table(*NAMES, (("note", "string"),), {})
+    attempts = []
+
+    def deny(*_: object) -> None:
+        attempts.append(1)
+        raise OSError("AWS Error ACCESS_DENIED during PutObject operation: AccessDenied")
+
+    lake.catalog.commit_table = deny  # type: ignore[method-assign,assignment]
+    with pytest.raises(CdcError, match=r"a change was refused: OSError: AWS Error ACCESS_DENIED") as told:
+        commit(lake.catalog, NAMES, lambda _: catalogs.Change((), ()), what="a change")
+    assert told.value.todo
+    assert len(attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "is_denied"),
+    [
+        (PermissionError(13, "Permission denied"), True),
+        (OSError("When reading information for key 'x': AWS Error ACCESS_DENIED during HeadObject operation"), True),
+        (OSError("AWS Error UNKNOWN (HTTP status 403) during HeadObject operation: No response body."), True),
+        (OSError("google::cloud::Status(PERMISSION_DENIED: Permission denied)"), True),
+        (OSError("GetProperties failed. Azure Error: [AuthorizationFailure] 403"), True),
+        (OSError("AWS Error SLOW_DOWN during PutObject operation"), False),
+        (OSError(28, "No space left on device"), False),
+        (ValueError("Permission denied"), False),
+    ],
+)
+def test_which_errors_are_a_denial(error: Exception, is_denied: bool) -> None:
+    assert denied(error) is is_denied
