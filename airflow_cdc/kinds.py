@@ -195,5 +195,8 @@ def read_position(value: JsonObject) -> Position:
     name = str(value.get("kind"))
     reader = SOURCES[name].read_position if name in SOURCES else None
     if reader is None:
-        raise PositionError(f"position of {name!r}, a kind of source that is not installed here, or keeps no positions")
+        raise PositionError(
+            f"position of {name!r}, a kind of source that is not installed here, or keeps no positions",
+            todo="Install the distribution of that kind, as it was when this was stored.",
+        )
     return reader.load()(value)

@@ -92,7 +92,10 @@ def _from_json(wing: str, value: Mapping[str, Any]) -> Any:
 def _registry_from_json(value: Mapping[str, Any]) -> Any:
     kind = TRANSPORTS[value["kind"]].registry
     if kind is None:
-        raise ConfigError(f"transport.kind {value['kind']} has no schema registry")
+        raise ConfigError(
+            f"transport.kind {value['kind']} has no schema registry",
+            todo="Take the registry out of the pipeline's transport.",
+        )
     return kind.endpoint.load()(**{key: setting for key, setting in value.items() if key != "kind"})
 
 
@@ -143,6 +146,7 @@ def open_parts(pipeline: Pipeline, endpoints: Endpoints) -> Parts:
         raise ConfigError(
             f"offsets of a {pipeline.source.kind} source cannot be read",
             where=f"pipeline {pipeline.name}, key source.kind",
+            todo="Pair this source with a connector whose offsets of it are read: the list of kinds names them.",
         )
     transport = TRANSPORTS[pipeline.transport.kind].client.load()(endpoints.transport)
     return Parts(

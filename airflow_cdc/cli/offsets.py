@@ -106,14 +106,16 @@ def _confirmed(args: Namespace, run: Run, before: Any, after: Any) -> None:
         f"connector {run.pipeline.connector.name} will be stopped\nnow:   {json.dumps(before)}\nafter: {json.dumps(after)}"
     )
     if input("Write this offset? (yes/no) ").strip().lower() != "yes":
-        raise UsageError("nothing was changed")
+        raise UsageError("nothing was changed", todo="Answer yes, or add --yes, to write it.")
 
 
 def _text(file: str) -> str:
     try:
         return Path(file).expanduser().read_text()
     except OSError as error:
-        raise UsageError(f"the file can't be read: {error.strerror}", where=file) from None
+        raise UsageError(
+            f"the file can't be read: {error.strerror}", where=file, todo="Check its name and who may read it."
+        ) from None
 
 
 def _object(text: str, where: str) -> dict[str, Any]:

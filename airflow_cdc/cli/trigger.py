@@ -173,7 +173,11 @@ def look(run_id: str, dag_id: str = RECOVERY_DAG_ID) -> Ended:
     with create_session() as session:
         run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
         if run is None:
-            raise UsageError(f"there is no run {run_id}", where=f"DAG {dag_id}")
+            raise UsageError(
+                f"there is no run {run_id}",
+                where=f"DAG {dag_id}",
+                todo="Take the id of a run that Airflow shows for this DAG.",
+            )
         tasks = sorted(
             run.get_task_instances(session=session), key=lambda ti: (ti.start_date is None, str(ti.start_date))
         )

@@ -52,8 +52,7 @@ def poll_while_moving(
 ) -> T:
     """Call `probe` until it returns something other than None, however long that takes while its state changes.
 
-    The probe reports its state by NotYet. When the state has stayed the same for `standstill` seconds, raises
-    DeadlineError, which names `what` and the state.
+    Raises DeadlineError with the state that the probe reports by NotYet, once that was the same for `standstill` seconds.
     """
     with timed(f"waiting for {what}"):
         return _poll(probe, standstill, interval, what=what, clock=clock, sleep=sleep, moving=True)
@@ -88,7 +87,8 @@ def _poll(
             why = "nothing has moved for" if moving else "not reached within"
             seen = f"; last seen: {last}" if last else ""
             # what is left of somebody's deadline is 29.9994 s, and people said 30
-            raise DeadlineError(f"{what}: {why} {round(seconds, 1):g} s{seen}", timeout=seconds, last=last)
+            told = f"{what}: {why} {round(seconds, 1):g} s{seen}"
+            raise DeadlineError(told, timeout=seconds, last=last, todo="See what holds it up, then run the step again.")
         if clock() - spoke >= SPEAK_S:
             spoke = clock()
             log.info("waiting for %.0f s: %s%s", spoke - began, what, f"; now: {last}" if last else "")

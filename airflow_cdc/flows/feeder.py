@@ -86,7 +86,9 @@ def feeder_facts(run: Run, connector: ConnectorFacts) -> FeederFacts | None:
 
 def _topics(run: Run, connector: ConnectorFacts) -> list[str]:
     if connector.capture is None:
-        raise connector.capture_fault or ConnectorError("the connector's settings were not read")
+        raise connector.capture_fault or ConnectorError(
+            "the connector's settings were not read", todo="See that the connector can be asked, then look again."
+        )
     return sorted({connector.capture.topic_of(table) for table in run.pipeline.source.tables})
 
 
@@ -96,6 +98,7 @@ def _groups(run: Run) -> Groups:
         raise ConfigError(
             f"{run.clients.transport.where} has no consumer groups, so nobody knows how far the sink connector has read",
             where=run.where,
+            todo="Use a transport that has them, such as Kafka.",
         )
     return groups
 

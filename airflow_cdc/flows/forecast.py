@@ -91,5 +91,10 @@ def _stored(run: Run) -> tuple[StoredOffset, Position]:
         )
     offset = read(run, value)
     if offset.position is None:
-        raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
+        raise OffsetRejectedError(
+            offset.fault,
+            where=run.where,
+            reasons=(offset.fault,),
+            todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+        )
     return offset, offset.position

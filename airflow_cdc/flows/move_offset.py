@@ -34,7 +34,12 @@ def stored(run: Run) -> Facts:
 def check(run: Run, value: Value) -> None:
     """Raise unless `value` may be written and a connector could continue from it (see `check_place`)."""
     if faults := (*run.clients.connector.codec.faults(value), *settings(run).offset_faults(value)):
-        raise OffsetRejectedError(f"the offset is not valid: {'; '.join(faults)}", where=run.where, reasons=faults)
+        raise OffsetRejectedError(
+            f"the offset is not valid: {'; '.join(faults)}",
+            where=run.where,
+            reasons=faults,
+            todo="Correct it: `airflow cdc offset get` shows how this connector's offsets look.",
+        )
     check_place(run, value)
 
 

@@ -170,7 +170,9 @@ def _texts(run: Run, capture: Capture | None, ids: Iterable[Any]) -> Mapping[Any
 def _capture(facts: ConnectorFacts) -> Capture:
     """The connector's settings. Raises ConfigError or SchemaError for unsupported ones."""
     if facts.capture is None:
-        raise facts.capture_fault or ConnectorError("the connector's settings were not read")
+        raise facts.capture_fault or ConnectorError(
+            "the connector's settings were not read", todo="See that the connector can be asked, then look again."
+        )
     return facts.capture
 
 

@@ -23,7 +23,12 @@ def read(run: Run, value: RawOffset) -> StoredOffset:
     """The meaning of a stored value. Raises OffsetRejectedError if it cannot be read."""
     offset = run.clients.connector.codec.read(value, {})
     if offset.position is None:
-        raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,))
+        raise OffsetRejectedError(
+            offset.fault,
+            where=run.where,
+            reasons=(offset.fault,),
+            todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+        )
     return offset
 
 
@@ -47,7 +52,12 @@ def replace_offset(
     The connector must be stopped. Raises OffsetRejectedError.
     """
     if faults := codec.faults(value):
-        raise OffsetRejectedError(f"the new offset is not valid: {'; '.join(faults)}", where=where, reasons=faults)
+        raise OffsetRejectedError(
+            f"the new offset is not valid: {'; '.join(faults)}",
+            where=where,
+            reasons=faults,
+            todo="Nothing was written. `airflow cdc offset get` shows how this connector's offsets look.",
+        )
     store.write(value)
     read_back = _read_back(store, where)
     if read_back == dict(value):

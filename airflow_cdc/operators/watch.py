@@ -90,7 +90,11 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
     def told(self, context: Context, event: dict[str, Any]) -> Facts:
         """Resume after the trigger fired: check again on the worker, store the outages, notify, return what follows."""
         if event["state"] == State.ERROR:
-            raise ConfigError(event["reason"], where=f"pipeline {self.pipeline}")
+            raise ConfigError(
+                event["reason"],
+                where=f"pipeline {self.pipeline}",
+                todo="Correct the pipeline's definition, then clear the task.",
+            )
         self.outages = event.get("outages")
         facts: Facts = {"recover": False, "alerts": [], "outages": self.outages}
         if event["state"] in (State.PROBLEM, State.RECOVERED):

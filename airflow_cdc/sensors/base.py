@@ -83,5 +83,7 @@ class AvailabilitySensor(BaseSensorOperator):
                 event["reason"], where=where, todo="Trigger cdc_recovery for the pipelines that read here."
             )
         if event["state"] == State.ERROR:
-            raise UnknownStateError(event["reason"], where=where)
+            raise UnknownStateError(
+                event["reason"], where=where, todo="Check the connection and what the sensor waits for."
+            )
         return bool(event["state"] == State.AVAILABLE)

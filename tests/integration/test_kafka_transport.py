@@ -8,6 +8,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from airflow_cdc.connectors.debezium.history import fold_history
 from airflow_cdc.connectors.kafka_connect.offsets_topic import read_raw_offsets, write_raw_offset
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.transports.kafka import client
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import read_all
 from stack.process import wait_until
@@ -144,6 +146,22 @@ def test_inv_35_the_first_record_that_is_not_older_than_a_time(
     assert young == {topic: {0: None, 1: 2, 2: 0}}
     assert transport.offsets_since({topic: (0, 1)}, 0) == {topic: {0: None, 1: 0}}
     assert transport.offsets_since({}, 0) == {}
+
+
+def test_inv_17_a_worker_whose_clock_is_behind_hides_no_tombstones_age(
+    transport: KafkaTransport, kafka: str, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics(partitions=3, **{"cleanup.policy": "compact", "delete.retention.ms": "1000"})
+    send(kafka, topic, (b"a", {"n": 1}), partition=0)
+    began = time.time()
+    wait_until(lambda: True if time.time() > began + 2 else None, timeout=10, interval=0.1, what="two seconds")
+    send(kafka, topic, (b"b", {"n": 2}), partition=1)
+    monkeypatch.setattr(client, "time", SimpleNamespace(time=lambda: began - 7 * 86400))
+    seen = transport.topic_states([topic])[topic].compaction
+    assert seen is not None
+    assert seen.first == {0: 1, 1: 0, 2: 0}, "the record of partition 0 is older than tombstones are kept"
+    assert seen.now_ms - seen.since_ms == 1000
+    assert seen.now_ms > began * 1000
 
 
 def test_raw_offsets_last_value_per_key_wins(transport: KafkaTransport, kafka: str, topics: Topics) -> None:

@@ -51,7 +51,11 @@ class Cursor:
     def from_value(cls, value: Mapping[str, Any]) -> Cursor:
         """Read a cursor as Canal stores it. Raises OffsetRejectedError listing every fault; unknown keys are none."""
         if faults := tuple(_faults(value)):
-            raise OffsetRejectedError(f"the stored cursor cannot be read: {'; '.join(faults)}", reasons=faults)
+            raise OffsetRejectedError(
+                f"the stored cursor cannot be read: {'; '.join(faults)}",
+                reasons=faults,
+                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+            )
         at, place = value[_IDENTITY]["sourceAddress"], value[_PLACE]
         return cls(
             f"{at['address']}:{at['port']}",
@@ -102,7 +106,10 @@ class CursorCodec:
         """The cursor that makes Canal start there; file and position and, where Canal follows GTIDs, the set."""
         there = mysql_position(position)
         if self.address is None:
-            raise PositionError("the server's address, which a cursor of Canal must carry, is not known here")
+            raise PositionError(
+                "the server's address, which a cursor of Canal must carry, is not known here",
+                todo="Start the instance once, so that it stores a cursor of its own, or name its database in its settings.",
+            )
         host, port = self.address
         type_key = {"@type": TYPE} if self.typed else {}
         gtid = str(there.gtids) if self.by_gtid and there.gtids else ""

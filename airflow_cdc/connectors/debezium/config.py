@@ -180,7 +180,11 @@ class ConnectorSettings:
         """How values are written in events. Raises ConfigError or SchemaError where rows can't be taken from them."""
         self.check_rows()
         if self.event_values is None:
-            raise ConfigError("how the connector writes values is not known", where="the connector's configuration")
+            raise ConfigError(
+                "how the connector writes values is not known",
+                where="the connector's configuration",
+                todo="Diagnose the pipeline: it says which setting is at fault.",
+            )
         return self.event_values
 
     @property

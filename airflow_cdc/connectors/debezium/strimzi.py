@@ -54,7 +54,9 @@ class StrimziDebezium(DebeziumConnector):
         changes = {key: after.get(key) for key in {**before, **after} if before.get(key) != after.get(key)}
         if fixed := sorted(_OF_SPEC & changes.keys()):
             raise ConnectorError(
-                f"{', '.join(fixed)} is not among the settings of a resource", where=self._resources.where(name)
+                f"{', '.join(fixed)} is not among the settings of a resource",
+                where=self._resources.where(name),
+                todo="Change it in the resource's spec yourself.",
             )
         self._resources.check_reconciled(name)
         self._resources.set_config(name, changes)

@@ -56,7 +56,11 @@ class FlinkCodec:
             return "there was no offset before"
         for raw in (before, after):
             if faults := tuple(_faults(raw)):
-                raise OffsetRejectedError(f"the offset cannot be read: {'; '.join(faults)}", reasons=faults)
+                raise OffsetRejectedError(
+                    f"the offset cannot be read: {'; '.join(faults)}",
+                    reasons=faults,
+                    todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                )
         old, new = _position(before), _position(after)
         if old.gtids and new.gtids:
             gap, overlap = new.gtids - old.gtids, old.gtids - new.gtids

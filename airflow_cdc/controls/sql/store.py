@@ -134,7 +134,11 @@ def engine_of(endpoint: SqlEndpoint) -> Engine:
         with needs(endpoint.extra, where=endpoint.where):
             return create_engine(url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     except NoSuchModuleError:
-        raise ConfigError(f"SQLAlchemy knows no {endpoint.driver!r}", where=endpoint.where) from None
+        raise ConfigError(
+            f"SQLAlchemy knows no {endpoint.driver!r}",
+            where=endpoint.where,
+            todo="Install that driver, or correct the connection's type.",
+        ) from None
 
 
 def described(error: DBAPIError) -> str:

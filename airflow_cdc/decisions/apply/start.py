@@ -331,13 +331,14 @@ def _tombstones_seen(state: TopicState, ranges: Bounds, applied: Applied, where:
     """Refuse a compacted topic whose unread records may be older than its tombstone retention (INV 17).
 
     Deletes among them may have been compacted away without trace. Records appended after the last batch's end offsets
-    were read are no older than that moment.
+    were read are no older than that moment, unless the clock that told it was ahead.
     """
     compaction = state.compaction
     if compaction is None:
         return applied
+    read_at = applied.at_ms if applied.at_ms <= compaction.now_ms else 0
     for p, (start, end) in ranges.items():
-        if applied.at_ms < compaction.since_ms and start < min(end, compaction.first.get(p, start)):
+        if read_at < compaction.since_ms and start < min(end, compaction.first.get(p, start)):
             since = datetime.fromtimestamp(compaction.since_ms / 1000, UTC).isoformat(timespec="seconds")
             raise _gap(
                 state.name, p, f"records from {start} on are older than its tombstones are kept ({since})", where

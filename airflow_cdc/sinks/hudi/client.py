@@ -106,7 +106,11 @@ class HudiSink:
         """The notes about a table or a stage. Raises SinkError if there is none."""
         known = notes.read(self.notes_file(identifier))
         if known is None:
-            raise SinkError("there is no such table", where=f"folder {self.folder(identifier)}")
+            raise SinkError(
+                "there is no such table",
+                where=f"folder {self.folder(identifier)}",
+                todo="Create it, or run a recovery.",
+            )
         return known
 
     def note(self, identifier: tuple[str, str], **changes: Any) -> None:

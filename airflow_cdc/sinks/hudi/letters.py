@@ -96,7 +96,11 @@ def _read(path: Path) -> DeadLetter | None:
     except FileNotFoundError:
         return None
     except (OSError, *MALFORMED) as error:
-        raise UnknownStateError(f"a dead letter cannot be read: {error}", where=f"file {path}") from None
+        raise UnknownStateError(
+            f"a dead letter cannot be read: {error}",
+            where=f"file {path}",
+            todo="Repair the file, or move it away: its event is then no longer replayed.",
+        ) from None
 
 
 def _moment(value: datetime | None) -> str | None:

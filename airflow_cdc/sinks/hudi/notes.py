@@ -38,7 +38,9 @@ def read(path: Path) -> Notes | None:
     except FileNotFoundError:
         return None
     except (OSError, *MALFORMED) as error:
-        raise UnknownStateError(f"the notes cannot be read: {error}", where=f"file {path}") from None
+        raise UnknownStateError(
+            f"the notes cannot be read: {error}", where=f"file {path}", todo="Check the warehouse, and who may read it."
+        ) from None
 
 
 def write(path: Path, notes: Notes) -> None:
@@ -54,7 +56,11 @@ def read_rows(path: Path, version: int) -> int | None:
     except FileNotFoundError:
         return None
     except (OSError, *MALFORMED) as error:
-        raise UnknownStateError(f"the number of rows cannot be read: {error}", where=f"file {path}") from None
+        raise UnknownStateError(
+            f"the number of rows cannot be read: {error}",
+            where=f"file {path}",
+            todo="Check the warehouse, and who may read it.",
+        ) from None
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

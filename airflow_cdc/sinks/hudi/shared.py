@@ -54,7 +54,9 @@ class SharedTable:
             return None
         except OSError as error:
             raise UnknownStateError(
-                f"the table's properties cannot be read: {error.strerror}", where=str(folder / _PROPERTIES)
+                f"the table's properties cannot be read: {error.strerror}",
+                where=str(folder / _PROPERTIES),
+                todo="Check the warehouse, and who may read it.",
             ) from None
         ordering = known.get("hoodie.table.ordering.fields") or known.get("hoodie.table.precombine.field", "")
         return cls(

@@ -57,7 +57,11 @@ def create_beside(catalog: Catalog, source: Table, stage: Stage) -> None:
     except (TableAlreadyExistsError, StaleHeadError):  # another try of this step was faster
         return
     except REFUSED as error:
-        raise SinkError(f"the catalog creates no table: {error}", where=f"stage {stage.name}") from None
+        raise SinkError(
+            f"the catalog creates no table: {error}",
+            where=f"stage {stage.name}",
+            todo="Let the catalog's user create tables in this namespace.",
+        ) from None
     if wrong := faults(created.metadata, source.metadata):
         catalog.drop_table(stage.identifier)
         raise SinkError(

@@ -339,7 +339,7 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
     except NoSuchTableError:
         raise MissingTableError("the table does not exist", where=where, todo="Create it, or run a recovery.") from None
     except CdcError as error:
-        raise UnknownStateError(str(error), where=where, todo="Check the catalog and its storage.") from None
+        raise UnknownStateError(error.what, where=where, todo="Check the catalog and its storage.") from None
     except Exception as error:
         what = f"the table cannot be read: {describe(error)}"
         if denied(error):
@@ -408,7 +408,11 @@ def commit_once(catalog: Catalog, table: Table, change: Change, *, what: str) ->
     except CommitFailedException as error:
         raise StaleHeadError(describe(error), where=where) from None
     except REFUSED as error:
-        raise SinkError(f"{what} was refused: {describe(error)}", where=where) from None
+        raise SinkError(
+            f"{what} was refused: {describe(error)}",
+            where=where,
+            todo="Check what the catalog says, and that its user may commit.",
+        ) from None
     except Exception as error:
         if denied(error):  # a file that the commit needs could not be written, so there is none
             raise DeniedError(f"{what} was refused: {describe(error)}", where=where, todo=_LET) from None

@@ -186,7 +186,9 @@ class Lake:
         except Exception as error:  # the loser of a race sees a database error, not the one above
             if not self.catalog.namespace_exists(parts):
                 raise SinkError(
-                    f"the namespace cannot be created: {describe(error)}", where=f"namespace {namespace}"
+                    f"the namespace cannot be created: {describe(error)}",
+                    where=f"namespace {namespace}",
+                    todo="Create it, or let the catalog's user do so.",
                 ) from None
 
     def ensure_table(

@@ -200,7 +200,11 @@ def empty_snapshot(table: Table, summary: Mapping[str, str]) -> Snapshot:
     parent = snapshot_at(metadata, head_of(metadata))
     manifests = [] if parent is None or has_no_files(parent) else parent.manifests(table.io)
     if manifests and metadata.format_version >= 3:
-        raise SinkError("only Spark can add a commit to a v3 table that has rows", where=".".join(table.name()))
+        raise SinkError(
+            "only Spark can add a commit to a v3 table that has rows",
+            where=".".join(table.name()),
+            todo="Run the step that uses Spark, or use format version 2.",
+        )
     number, sequence = metadata.new_snapshot_id(), last_sequence(metadata) + 1
     parent_id = parent.snapshot_id if parent else None
     row_ids: dict[str, Any] = {"first_row_id": getattr(metadata, "next_row_id", None) or 0, "added_rows": 0}

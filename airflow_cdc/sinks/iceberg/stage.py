@@ -119,7 +119,10 @@ class Stage:
         try:
             values: dict[str, Any] = {name: properties[f"{PROPERTY}{name}"] for name in cls.__slots__}
         except KeyError as error:
-            raise SinkError(f"this table is not a stage: property {error} is missing") from None
+            raise SinkError(
+                f"this table is not a stage: property {error} is missing",
+                todo="Drop it, if it is left of another try, and clear the task.",
+            ) from None
         numbers = ("base_head", "base_schema_id", "base_last_column_id")
         return cls(**{**values, **{name: int(values[name]) for name in numbers}})
 

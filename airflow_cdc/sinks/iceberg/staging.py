@@ -128,7 +128,11 @@ def _register(catalog: Catalog, source: Table, stage: Stage) -> str | None:
         return None
     except Exception as error:
         if not is_refusal(error):
-            raise UnknownStateError(f"the stage cannot be registered: {describe(error)}", where=stage.name) from None
+            raise UnknownStateError(
+                f"the stage cannot be registered: {describe(error)}",
+                where=stage.name,
+                todo="Check the catalog and its storage, then clear the task.",
+            ) from None
         with suppress(Exception):
             source.io.delete(location)
         return _words(error)

@@ -104,7 +104,11 @@ class SearchSink:
         """The record of the table's index. Raises SinkError if there is no table."""
         index = self.index_behind(namespace, table)
         if index is None:
-            raise SinkError("there is no such alias", where=f"alias {alias_of(namespace, table)}")
+            raise SinkError(
+                "there is no such alias",
+                where=f"alias {alias_of(namespace, table)}",
+                todo="Create the index, or run a recovery.",
+            )
         return self.records.see(index)
 
     def exists(self, namespace: str, table: str) -> bool:
@@ -195,7 +199,11 @@ class SearchSink:
         """The stage `label` of a table. Raises SinkError if there is none."""
         seen = self.records.find(index_of(namespace, table, label))
         if seen is None:
-            raise SinkError(f"there is no stage {label}", where=f"alias {alias_of(namespace, table)}")
+            raise SinkError(
+                f"there is no stage {label}",
+                where=f"alias {alias_of(namespace, table)}",
+                todo="Clear the recovery from its first task that failed: it makes the stage again.",
+            )
         return stage_of(seen.record)
 
     def stages(self, namespace: str | None = None, *tables: str) -> tuple[Stage, ...]:
@@ -346,7 +354,11 @@ class SearchSink:
             }
             answer = client.reindex(body=body, params={"request_timeout": COPY_SECONDS, "refresh": "true"})
         if answer["failures"]:
-            raise SinkError(f"documents could not be copied: {answer['failures'][0]}", where=f"index {target}")
+            raise SinkError(
+                f"documents could not be copied: {answer['failures'][0]}",
+                where=f"index {target}",
+                todo="See to what the cluster says, then clear the task.",
+            )
 
     def purge(self, index: str, before: float, below: int) -> tuple[int, int]:
         """Remove documents of rows deleted before a time (unix seconds), of versions below `below`.
@@ -363,7 +375,11 @@ class SearchSink:
                 params={"conflicts": "proceed", "refresh": "true", "request_timeout": COPY_SECONDS},
             )
         if answer["failures"]:
-            raise SinkError(f"documents could not be removed: {answer['failures'][0]}", where=f"index {index}")
+            raise SinkError(
+                f"documents could not be removed: {answer['failures'][0]}",
+                where=f"index {index}",
+                todo="See to what the cluster says, then clear the task.",
+            )
         return int(answer["deleted"]), int(answer["version_conflicts"])
 
     def clear(self, index: str) -> None:

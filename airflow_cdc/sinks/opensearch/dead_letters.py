@@ -98,7 +98,11 @@ def _bulk(session: Session, actions: Iterable[Mapping[str, Any]]) -> None:
     with session.asked("write the dead letters", f"index {LETTERS}") as client:
         _, errors = bulk(client, actions, raise_on_error=False, refresh=True)
     if errors:
-        raise SinkError(f"dead letters could not be written: {errors[0]}", where=f"index {LETTERS}")
+        raise SinkError(
+            f"dead letters could not be written: {errors[0]}",
+            where=f"index {LETTERS}",
+            todo="See to what the cluster says, then run the step again.",
+        )
 
 
 def _document(pipeline: str, letter: DeadLetter) -> dict[str, Any]:

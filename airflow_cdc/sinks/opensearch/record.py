@@ -136,7 +136,9 @@ class Record:
             return cls(**{**value, **columns, **commits})
         except MALFORMED as error:
             raise UnknownStateError(
-                f"the record of index {value.get('index')} cannot be read: {error}", where=f"index {RECORDS}"
+                f"the record of index {value.get('index')} cannot be read: {error}",
+                where=f"index {RECORDS}",
+                todo="Restore that record from a snapshot of the cluster, or run a recovery.",
             ) from None
 
 
@@ -245,7 +247,11 @@ def ensure_index(session: Session, name: str, body: Mapping[str, Any]) -> bool:
             return True
         if answer["error"]["type"] == "resource_already_exists_exception":
             return False
-    raise UnknownStateError(f"the index cannot be created: {answer['error']['reason']}", where=f"index {name}")
+    raise UnknownStateError(
+        f"the index cannot be created: {answer['error']['reason']}",
+        where=f"index {name}",
+        todo="See to what the cluster says, and let our user create indices.",
+    )
 
 
 def _or_none(call: Callable[[], T]) -> T | None:

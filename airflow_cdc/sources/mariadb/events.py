@@ -20,7 +20,7 @@ def covered(watermark: Watermark | None) -> Covered:
         return Covered()
     position = mariadb_position(watermark.position)
     if not position.domains:
-        raise PositionError(f"a watermark without GTIDs: {position}")
+        raise PositionError(f"a watermark without GTIDs: {position}", todo="Recover again, with a new watermark.")
     return Covered(numbers={str(gtid.domain): [(1, gtid.number)] for gtid in position.domains.gtids})
 
 

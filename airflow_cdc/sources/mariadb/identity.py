@@ -66,7 +66,10 @@ def require_same_run(now: ServerIdentity, watermark: Watermark, where: str) -> N
 def same_run_sql(watermark: Watermark) -> str:
     """An SQL condition that is true only on the run of the server on which W was taken."""
     if not set(watermark.server) <= _IN_NAMES:
-        raise SourceError(f"{watermark.server[:80]!r} is not the name of a MariaDB server")
+        raise SourceError(
+            f"{watermark.server[:80]!r} is not the name of a MariaDB server",
+            todo="Take a new watermark: recover again.",
+        )
     return f"{NAME} = '{watermark.server}'"
 
 

@@ -63,13 +63,19 @@ class MariaDbPosition:
             server_id = None if raw["server_id"] is None else int(raw["server_id"])
             return cls(str(raw["file"]), int(raw["pos"]), domains, server_id)
         except MALFORMED as error:
-            raise PositionError(f"MariaDB position cannot be read: {error!r}") from error
+            raise PositionError(
+                f"MariaDB position cannot be read: {error!r}",
+                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+            ) from error
 
 
 def mariadb_position(position: Position) -> MariaDbPosition:
     """`position` as a MariaDbPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, MariaDbPosition):
-        raise PositionError(f"{position} is a position of a {position.kind} source, not of MariaDB")
+        raise PositionError(
+            f"{position} is a position of a {position.kind} source, not of MariaDB",
+            todo="Correct source.kind, or recover: the stored position is another server's.",
+        )
     return position
 
 

@@ -88,7 +88,11 @@ def explain(error: Exception, *, where: str, doing: str) -> SourceError:
     meaning = _MEANINGS.get(number)
     if meaning is None:
         what = f"could not {doing}: {message or type(error).__name__}"
-        return SourceError(f"{what} [{number}]" if number else what, where=where)
+        return SourceError(
+            f"{what} [{number}]" if number else what,
+            where=where,
+            todo="Look up what the server says. If it passes, run the step again.",
+        )
     return meaning.error(meaning.what.format(message=message, doing=doing), where=where, todo=meaning.todo)
 
 

@@ -97,7 +97,10 @@ def place_in_binlog(position: Position | None) -> BinlogPosition | None:
     if position is None:
         return None
     if not isinstance(position, InBinlog):
-        raise PositionError(f"{position} is a position of a {position.kind} source, which keeps no binary log")
+        raise PositionError(
+            f"{position} is a position of a {position.kind} source, which keeps no binary log",
+            todo="Correct source.kind, or recover: the stored position is another server's.",
+        )
     return position.place
 
 

@@ -188,7 +188,11 @@ def _mark(session: Session, label: str, timeout: float) -> None:
     row = session.row("SELECT GET_LOCK(%s, %s) AS mine", (hold_name(label), timeout), doing="mark the hold")
     if row["mine"] != 1:
         owner = hold_owner(session, label)
-        raise SourceError(f"connection {owner} already holds {label!r}", where=session.where)
+        raise SourceError(
+            f"connection {owner} already holds {label!r}",
+            where=session.where,
+            todo="End that hold, or wait until it ends.",
+        )
 
 
 def _waiting(session: Session) -> list[tuple[str, WaitingStatement]]:

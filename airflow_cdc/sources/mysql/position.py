@@ -30,7 +30,11 @@ class BinlogPosition:
         if not base or number_in(number) is None:
             raise PositionError(f"{self.file!r} is not a binlog file name", todo="Expected one like mysql-bin.000004.")
         if isinstance(self.pos, bool) or not isinstance(self.pos, int) or self.pos < 0:
-            raise PositionError(f"binlog position {self.pos!r} is not a number of bytes", where=self.file)
+            raise PositionError(
+                f"binlog position {self.pos!r} is not a number of bytes",
+                where=self.file,
+                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+            )
         object.__setattr__(self, "file", self.file.strip())
 
     @classmethod
@@ -60,7 +64,10 @@ class BinlogPosition:
 
     def __lt__(self, other: BinlogPosition) -> bool:
         if not self.comparable(other):
-            raise PositionError(f"{self} and {other} are in different series of files and cannot be ordered")
+            raise PositionError(
+                f"{self} and {other} are in different series of files and cannot be ordered",
+                todo="Recover: after a new series of files only that tells what is missing.",
+            )
         return (self.file_number, self.pos) < (other.file_number, other.pos)
 
 
@@ -143,13 +150,19 @@ class MySqlPosition:
             server_id = None if raw["server_id"] is None else int(raw["server_id"])
             return cls(str(raw["file"]), int(raw["pos"]), gtids, server_id, raw.get("by_file") is True)
         except MALFORMED as error:
-            raise PositionError(f"MySQL position cannot be read: {error!r}") from error
+            raise PositionError(
+                f"MySQL position cannot be read: {error!r}",
+                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+            ) from error
 
 
 def mysql_position(position: Position) -> MySqlPosition:
     """`position` as a MySqlPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, MySqlPosition):
-        raise PositionError(f"{position} is a position of a {position.kind} source, not of MySQL")
+        raise PositionError(
+            f"{position} is a position of a {position.kind} source, not of MySQL",
+            todo="Correct source.kind, or recover: the stored position is another server's.",
+        )
     return position
 
 

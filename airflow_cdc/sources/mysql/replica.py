@@ -85,7 +85,11 @@ class MySqlReplication:
     def faults(self, conn_id: str, source: SourceFacts, stored: Transactions) -> tuple[str, ...]:
         """Why a connector that has read `stored` of `source` cannot continue here; () if it can. Raises SourceError."""
         if not isinstance(source, MySqlFacts):
-            raise SourceError(f"{source.address} is no MySQL server", where=self._endpoint.where)
+            raise SourceError(
+                f"{source.address} is no MySQL server",
+                where=self._endpoint.where,
+                todo="Name a replica of the same kind as the source.",
+            )
         return faults(self.facts(conn_id), source, gtid_set(stored))
 
     def known(self, text: str) -> GtidSet:
@@ -148,7 +152,10 @@ class MySqlReplication:
 def gtid_set(transactions: Transactions) -> GtidSet:
     """`transactions` as a GtidSet. Raises PositionError for those of another kind of source."""
     if not isinstance(transactions, GtidSet):
-        raise PositionError(f"{transactions} are transactions of another kind of source than MySQL")
+        raise PositionError(
+            f"{transactions} are transactions of another kind of source than MySQL",
+            todo="Name a replica of the same kind as the source.",
+        )
     return transactions
 
 

@@ -80,7 +80,9 @@ class Status:
 
 def quote_set(text: str) -> str:
     if not re.fullmatch(r"[0-9a-zA-Z:,_\-]*", text):
-        raise SourceError(f"{text[:60]!r} is not a server uuid or GTID set")
+        raise SourceError(
+            f"{text[:60]!r} is not a server uuid or GTID set", todo="Correct it: a set looks like <uuid>:1-5."
+        )
     return f"'{text}'"
 
 

@@ -111,7 +111,11 @@ class Session:
         """The first row of a statement. Raises SourceError, also when there is none."""
         for row in self.rows(sql, args, doing=doing):
             return row
-        raise SourceError(f"could not {doing}: the server returned an empty answer", where=self.where)
+        raise SourceError(
+            f"could not {doing}: the server returned an empty answer",
+            where=self.where,
+            todo="Check what is between here and the server: a proxy may answer for it.",
+        )
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
         """Run a statement that returns no rows."""

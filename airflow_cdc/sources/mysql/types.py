@@ -108,7 +108,10 @@ class MySqlWords:
 @lru_cache(maxsize=10_000)
 def _words(native: NativeColumn) -> MySqlWords:
     if native.source != WORDS:
-        raise SchemaError(f"{native.type} is a type of {native.source}, and is read as one of MySQL's")
+        raise SchemaError(
+            f"{native.type} is a type of {native.source}, and is read as one of MySQL's",
+            todo="Correct source.kind, or recover: the stored definition is another server's.",
+        )
     return MySqlWords(column_type=native.type, **dict(native.words))  # type: ignore[arg-type]
 
 

@@ -240,7 +240,11 @@ def explain(error: Exception, *, where: str, doing: str) -> SourceError:
         meaning = _Meaning(SourceUnreachableError, "the connection was lost: could not {doing}: {message}", _CHECK_HOST)
     if meaning is None:
         what = f"could not {doing}: {message}"
-        return SourceError(f"{what} [{state}]" if state else what, where=where)
+        return SourceError(
+            f"{what} [{state}]" if state else what,
+            where=where,
+            todo="Look up what the server says. If it passes, run the step again.",
+        )
     return meaning.error(meaning.what.format(message=message, doing=doing), where=where, todo=meaning.todo)
 
 

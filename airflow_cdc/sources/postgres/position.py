@@ -98,17 +98,26 @@ class PgPosition:
         raw: Mapping[str, Any] = value
         try:
             if raw["kind"] != cls.kind:
-                raise PositionError(f"a position of kind {raw['kind']!r} is not PostgreSQL's")
+                raise PositionError(
+                    f"a position of kind {raw['kind']!r} is not PostgreSQL's",
+                    todo="Correct source.kind, or recover: the stored position is another server's.",
+                )
             read = (str(raw.get(name) or "") for name in ("snapshot", "counted_since"))
             return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]), *read)
         except MALFORMED as error:
-            raise PositionError(f"the position cannot be read: {error!r}") from error
+            raise PositionError(
+                f"the position cannot be read: {error!r}",
+                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+            ) from error
 
 
 def postgres_position(position: Position) -> PgPosition:
     """`position` as a PgPosition. Raises PositionError for a position of another kind of source."""
     if not isinstance(position, PgPosition):
-        raise PositionError(f"{position} is a position of a {position.kind} source, not of PostgreSQL")
+        raise PositionError(
+            f"{position} is a position of a {position.kind} source, not of PostgreSQL",
+            todo="Correct source.kind, or recover: the stored position is another server's.",
+        )
     return position
 
 

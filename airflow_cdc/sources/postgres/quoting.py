@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def quote_ident(name: str) -> str:
     """An identifier in double quotes."""
     if not name or "\0" in name:
-        raise SchemaError(f"{name!r} is not a name")
+        raise SchemaError(f"{name!r} is not a name", todo="Rename it at the source: PostgreSQL cannot hold it, either.")
     return '"' + name.replace('"', '""') + '"'
 
 

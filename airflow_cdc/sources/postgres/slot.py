@@ -194,7 +194,11 @@ def advance(session: Session, name: str, to: Lsn) -> Slot:
         )
     moved = _usable(session, name)
     if moved.confirmed is None or moved.confirmed < to:
-        raise SlotError(f"slot {name!r} is at {moved.confirmed} after it was advanced to {to}", where=session.where)
+        raise SlotError(
+            f"slot {name!r} is at {moved.confirmed} after it was advanced to {to}",
+            where=session.where,
+            todo="See who else uses the slot, then clear the task.",
+        )
     return moved
 
 

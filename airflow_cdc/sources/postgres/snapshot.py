@@ -218,7 +218,9 @@ def _wait_for_answer(pg: PGconn, deadline: float, *, what: str) -> None:
             return
         left = deadline - time.monotonic()
         if left <= 0:
-            raise DeadlineError(f"could not {what} in time")
+            raise DeadlineError(
+                f"could not {what} in time", todo="See what the server is busy with, then run the step again."
+            )
         select.select([pg.socket], [], [], left)
 
 

@@ -197,7 +197,10 @@ def table_of(table: PgTable) -> Table:
 def words_of(native: NativeColumn) -> dict[str, Any]:
     """PostgreSQL's terms of a column, as `column_of` stored them. SchemaError for one of another kind of source."""
     if native.source != WORDS:
-        raise SchemaError(f"{native.type} is a type of {native.source}, and is read as one of PostgreSQL's")
+        raise SchemaError(
+            f"{native.type} is a type of {native.source}, and is read as one of PostgreSQL's",
+            todo="Correct source.kind, or recover: the stored definition is another server's.",
+        )
     return dict(native.words)
 
 

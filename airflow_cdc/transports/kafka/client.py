@@ -240,15 +240,30 @@ def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], wh
     """For each compacted topic: the time, and the offsets, from which on all tombstones are still there."""
     from kafka import TopicPartition
 
-    now, times = int(time.time() * 1000), {}
+    times = {}
     for name, (policy, retention_ms) in _policies(client, ends, where).items():
         if "compact" not in policy:
             continue
+        # no broker tells its clock; a worker's that is behind would hide what is gone, but not behind the newest record's time
+        now = max(int(time.time() * 1000), _newest_ms(client, name, ends[name]))
         since = max(0, now - retention_ms)
         offsets = client.list_partition_offsets({TopicPartition(name, p): since for p in ends[name]})
         first = {part.partition: at.offset for part, at in offsets.items()}
         times[name] = Compaction(now, since, {p: ends[name][p][1] if at < 0 else at for p, at in first.items()})
     return times
+
+
+def _newest_ms(client: Any, name: str, ends: Mapping[int, tuple[int, int]]) -> int:
+    """The time of the topic's newest record; 0 without one, or from a broker before 3.0, which does not say it."""
+    from kafka import OffsetSpec, TopicPartition
+    from kafka.errors import UnsupportedVersionError
+
+    parts = {TopicPartition(name, p): OffsetSpec.MAX_TIMESTAMP for p, (begin, end) in ends.items() if begin < end}
+    try:
+        newest = client.list_partition_offsets(parts) if parts else {}
+    except UnsupportedVersionError:
+        return 0
+    return max((at.timestamp for at in newest.values()), default=0)
 
 
 def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:

@@ -100,7 +100,11 @@ class RabbitMqTransport:
         if ranges is None:
             queue = self._queue(topic)
             if queue is None:
-                raise TransportError("there is no such queue", where=f"{self.where}, queue {name}")
+                raise TransportError(
+                    "there is no such queue",
+                    where=f"{self.where}, queue {name}",
+                    todo="Start the connector, which declares it, or correct the pipeline's transport.",
+                )
             ranges = self._partitions(queue)
         return [one for start, end in ranges.values() for one in stream.read(self.endpoint, name, start, end)]
 
@@ -115,7 +119,11 @@ class RabbitMqTransport:
 
     def history_records(self, topic: str) -> NoReturn:
         """Raises UsageError: no connector keeps table definitions in a queue."""
-        raise UsageError("table definitions are not kept in queues", where=f"{self.where}, queue {topic}")
+        raise UsageError(
+            "table definitions are not kept in queues",
+            where=f"{self.where}, queue {topic}",
+            todo="Keep the schema history in a file or a topic.",
+        )
 
     def queue_of(self, topic: str) -> str:
         """The queue in which a topic's events are read."""

@@ -43,4 +43,5 @@ def wiring_of(converter: Converter, *, renamed: bool = False) -> Wiring:
     raise ConfigError(
         f"{converter.side}.converter is {converter.name}, whose records are not read",
         where="the connector's configuration",
+        todo="Use the converter of JSON, Avro, Protobuf or JSON Schema.",
     )

@@ -52,7 +52,11 @@ class KeySealer:
         """Raises SchemaError where the topic's keys have other columns than the table's, or more."""
         key = pattern.template.key
         if key is None:
-            raise SchemaError("the topic's newest record has no key", where=f"table {pattern.table.full_name}")
+            raise SchemaError(
+                "the topic's newest record has no key",
+                where=f"table {pattern.table.full_name}",
+                todo="Let the connector write keys: corrections find their row by it.",
+            )
         draft = wiring.draft(key, pattern.template.headers, pattern.schemas)
         shape = written_key(pattern.table, pattern.values)
         check_names("key", draft, tuple(draft.fields), shape, pattern.table)
@@ -80,7 +84,11 @@ class EnvelopeSealer:
         """Raises SchemaError where the record was written for other columns than the table has now."""
         table, template = pattern.table, pattern.template
         if template.value is None:
-            raise SchemaError("a tombstone is no record that others are made of", where=f"table {table.full_name}")
+            raise SchemaError(
+                "a tombstone is no record that others are made of",
+                where=f"table {table.full_name}",
+                todo="Let the connector write a row of this table, then recover.",
+            )
         draft = value.draft(template.value, template.headers, pattern.schemas)
         row = written_row(table, pattern.values)
         if not draft.fields.keys() >= _ENVELOPE:

@@ -59,7 +59,11 @@ class MySqlOffset:
         A key that is not known here is kept in `extra`: a newer connector may store more.
         """
         if faults := _faults(value):
-            raise OffsetRejectedError(f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults)
+            raise OffsetRejectedError(
+                f"the stored offset cannot be read: {'; '.join(faults)}",
+                reasons=faults,
+                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+            )
         own = {k: value[k] for k in ("file", "pos", "ts_sec", "server_id") if value.get(k) is not None}
         gtids = None if value.get("gtids") is None else _gtids(value["gtids"])
         return cls(

@@ -61,7 +61,11 @@ class PgOffset:
         A key that is not known here is kept in `extra`: a newer connector may store more.
         """
         if faults := _faults(value):
-            raise OffsetRejectedError(f"the stored offset cannot be read: {'; '.join(faults)}", reasons=faults)
+            raise OffsetRejectedError(
+                f"the stored offset cannot be read: {'; '.join(faults)}",
+                reasons=faults,
+                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+            )
         lsns = {name: None if value.get(name) is None else Lsn(value[name]) for name in _LSNS}
         return cls(
             lsn=Lsn(value["lsn"]),

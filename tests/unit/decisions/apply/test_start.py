@@ -429,6 +429,8 @@ def test_null_is_decoded_where_ddl_forbade_it_only_later() -> None:
         (999, 12, True),
         (1000, 12, False),  # what was appended since the last batch is not older than that
         (0, 20, True),  # nothing is young enough
+        (5000, 12, False),
+        (5001, 12, True),  # the last batch's clock was ahead, so that it says nothing
     ],
 )
 def test_inv_17_unread_records_older_than_the_tombstones_are_a_gap(at_ms: int, first: int, lost: bool) -> None:
