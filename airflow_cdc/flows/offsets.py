@@ -52,12 +52,9 @@ def replace_offset(
     The connector must be stopped. Raises OffsetRejectedError.
     """
     if faults := codec.faults(value):
-        raise OffsetRejectedError(
-            f"the new offset is not valid: {'; '.join(faults)}",
-            where=where,
-            reasons=faults,
-            todo="Nothing was written. `airflow cdc offset get` shows how this connector's offsets look.",
-        )
+        todo = "Nothing was written. `airflow cdc offset get` shows how this connector's offsets look."
+        what = f"the new offset is not valid: {'; '.join(faults)}"
+        raise OffsetRejectedError(what, where=where, reasons=faults, todo=todo)
     store.write(value)
     read_back = _read_back(store, where)
     if read_back == dict(value):

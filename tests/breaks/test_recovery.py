@@ -22,7 +22,7 @@ from tests.breaks.conftest import LakeAndSpark, MakeWorld
 from tests.breaks.store_proxy import StoreProxy
 from tests.breaks.struck import is_right
 from tests.breaks.test_connections import reset
-from tests.breaks.test_disk_and_store import STORE_FAULTS, refusing
+from tests.breaks.test_disk_and_store import LASTING, PASSING, refusing
 from tests.breaks.worlds import Servers, add_catalog, in_s3, lake_in
 from tests.integration.mariadb.support import purge
 
@@ -52,7 +52,7 @@ def test_a_recovery_whose_steps_are_struck(
     watermark.fence_and_watermark(run)
     source = [reset(servers.source, count) for count in (20, 3_000, 60_000)]
     broker = [reset(servers.broker, count) for count in (600, 3_000)]
-    refused = [refusing(store[1], name, made) for name, made in STORE_FAULTS.items()]
+    refused = [refusing(store[1], name, made) for name, made in (PASSING | LASTING).items()]
     strikes.strike_step(run, "recover", recover, [*source, *refused])
     reset_offset.reset_offset(run)
     connector_steps.resume(run)
