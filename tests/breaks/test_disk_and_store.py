@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(1800)
 
 WRITING = (APPLY, REPAIR, NIGHTLY, MAINTAIN)
 # bytes that are left on the disk of each: none, enough for a first file, for some of those of one commit
-LEFT = {"lake": (0, 8_192, 40_960, 131_072), "control": (0,), "reports": (0,)}
+LEFT = {"lake": (0, 8_192, 40_960), "control": (0,), "reports": (0,)}
 
 
 def full(disk: Disk, left: int, what: str) -> Fault:

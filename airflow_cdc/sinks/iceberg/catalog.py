@@ -6,6 +6,7 @@ from it. A property that starts with `spark.` goes to Spark's catalog only, with
 
 from __future__ import annotations
 
+import errno
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -57,6 +58,8 @@ REFUSED = (ValueError, TypeError, NotImplementedError, BadRequestError, Forbidde
 _DENIED = re.compile(
     r"AWS Error ACCESS_DENIED|HTTP status 403|Permission denied|\b403 Forbidden|AuthorizationFailure|AccessDenied"
 )
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_NO_ROOM = re.compile("database or disk is full|No space left on device")
 _LET = "Let its user read and write the warehouse, then run the step again."
 
 # catalogs in which no stage can be published
@@ -106,9 +109,21 @@ class DeniedError(UnknownStateError):
     lasting = True
 
 
+def unwritable(error: BaseException) -> bool:
+    """Whether to write the file, or the row of a catalog in SQL, again would fail again."""
+    no_room = isinstance(error, OperationalError) and bool(_NO_ROOM.search(str(error.orig)))
+    return no_room or denied(error) or (isinstance(error, OSError) and error.errno in _FULL)
+
+
 def denied(error: BaseException) -> bool:
     """Whether an object store, or a disk, answered that our user may not read or write a file."""
     return isinstance(error, PermissionError) or (isinstance(error, OSError) and bool(_DENIED.search(str(error))))
+
+
+class UnwritableError(SinkError):
+    """A file that a commit needs cannot be written, so nothing landed: the store denies it, or the disk is full."""
+
+    lasting = True
 
 
 class _Shared(TableMetadataV2):
@@ -181,12 +196,12 @@ class EmbeddedCatalog(SqlCatalog):
     def commit_table(
         self, table: Table, requirements: tuple[TableRequirement, ...], updates: tuple[TableUpdate, ...]
     ) -> CommitTableResponse:
-        """Commit as the parent does; a metadata file that lost the race is deleted again."""
+        """Commit as the parent does; a metadata file that lost the race, or that no row of the catalog could name, is deleted again."""
         self._staged.location = ""
         try:
             response = super().commit_table(table, requirements, updates)
-        except CommitFailedException:
-            if self._staged.location:
+        except Exception as error:
+            if self._staged.location and (isinstance(error, CommitFailedException) or unwritable(error)):
                 with suppress(OSError):
                     table.io.delete(self._staged.location)
             raise
@@ -414,8 +429,10 @@ def commit_once(catalog: Catalog, table: Table, change: Change, *, what: str) ->
             todo="Check what the catalog says, and that its user may commit.",
         ) from None
     except Exception as error:
-        if denied(error):  # a file that the commit needs could not be written, so there is none
-            raise DeniedError(f"{what} was refused: {describe(error)}", where=where, todo=_LET) from None
+        if unwritable(error):
+            text = f"{what} could not be written: {describe(error)}"
+            todo = _LET if denied(error) else "Nothing was changed. Make room, then run the step again."
+            raise UnwritableError(text, where=where, todo=todo) from None
         todo = "Check the catalog and its storage, then run the step again."
         raise UnknownStateError(describe(error), where=where, todo=todo) from None
     _prune_metadata(table, response)

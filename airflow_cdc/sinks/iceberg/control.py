@@ -7,7 +7,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.core.ports import StoredDocument
-from airflow_cdc.sinks.iceberg.catalog import MissingTableError, commit_once, describe
+from airflow_cdc.sinks.iceberg.catalog import MissingTableError, UnwritableError, commit_once, describe, unwritable
 from airflow_cdc.sinks.iceberg.client import Lake, open_lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
@@ -60,7 +60,8 @@ class IcebergControlStore:
         except OSError as error:  # a full disk, an object store that refuses: nothing names what was written of it
             what = f"the control document could not be written: {describe(error)}"
             todo = "Nothing was changed. Make room, or see to the warehouse, and run the step again."
-            raise SinkError(what, where=self.place(pipeline), todo=todo) from None
+            kind = UnwritableError if unwritable(error) else SinkError
+            raise kind(what, where=self.place(pipeline), todo=todo) from None
         delete_lists(commit_once(self._lake.catalog, table, change, what="the control document"), before)
 
     def _table(self, pipeline: str) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 from collections.abc import Callable, Iterator
@@ -9,10 +10,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table.update import SetPropertiesUpdate
+from sqlalchemy.exc import OperationalError
 
 from airflow_cdc.control import control as controlling
 from airflow_cdc.control.control import Control
-from airflow_cdc.core.errors import CdcError, UnknownStateError
+from airflow_cdc.core.errors import SinkError, UnknownStateError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sinks.iceberg import catalog as catalogs
 from airflow_cdc.sinks.iceberg.catalog import DeniedError, commit, denied
@@ -96,21 +100,48 @@ def test_a_store_that_is_overloaded_is_asked_again_and_the_log_says_so(
     assert "HTTP status 503" in caplog.text, "nobody who watches the log knows why it takes so long"
 
 
-def test_a_file_of_a_commit_that_is_denied_ends_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "why",
+    [OSError("AWS Error ACCESS_DENIED during PutObject operation: AccessDenied"), OSError(errno.ENOSPC, "no room")],
+)
+def test_a_file_that_cannot_be_written_ends_a_commit_though_an_earlier_attempt_lost_its_race(
+    tmp_path: Path, why: OSError
+) -> None:
     (tmp_path / "data").mkdir()
     lake = Lake("lake", {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/data"})
     lake.ensure_table(*NAMES, (("note", "string"),), {})
-    attempts = []
+    attempts: list[Exception] = [CommitFailedException("moved"), why]
+    tried = []
 
-    def deny(*_: object) -> None:
-        attempts.append(1)
-        raise OSError("AWS Error ACCESS_DENIED during PutObject operation: AccessDenied")
+    def answer(*_: object) -> None:
+        tried.append(attempts.pop(0))
+        raise tried[-1]
 
-    lake.catalog.commit_table = deny  # type: ignore[method-assign,assignment]
-    with pytest.raises(CdcError, match=r"a change was refused: OSError: AWS Error ACCESS_DENIED") as told:
+    lake.catalog.commit_table = answer  # type: ignore[method-assign,assignment]
+    with pytest.raises(SinkError, match=r"a change could not be written: .*(ACCESS_DENIED|no room)") as told:
         commit(lake.catalog, NAMES, lambda _: catalogs.Change((), ()), what="a change")
     assert told.value.todo
-    assert len(attempts) == 1
+    assert len(tried) == 2
+
+
+def test_a_catalog_without_room_ends_a_commit_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    lake = Lake("lake", {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/data"})
+    lake.ensure_table(*NAMES, (("note", "string"),), {})
+    before = sorted(tmp_path.glob("data/**/*.json"))
+    table = lake.table(*NAMES)
+
+    def full(*_: object) -> None:
+        raise OperationalError("UPDATE", {}, Exception("database or disk is full"))
+
+    monkeypatch.setattr("pyiceberg.catalog.sql.Session", full)
+    change = catalogs.Change((), (SetPropertiesUpdate(updates={"a": "b"}),))
+    with pytest.raises(SinkError, match=r"a change could not be written: .*database or disk is full") as told:
+        catalogs.commit_once(lake.catalog, table, change, what="a change")
+    assert told.value.lasting
+    assert sorted(tmp_path.glob("data/**/*.json")) == before
 
 
 @pytest.mark.parametrize(
