@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from airflow_cdc.control import control
+from airflow_cdc.sinks.iceberg import catalog
 from stack.object_store import ObjectStore
 from tests.breaks.conftest import LakeAndSpark, MakeWorld
 from tests.breaks.full_disk import Disk, small_disk
@@ -103,6 +105,14 @@ def test_an_object_store_that_refuses_once(
     assert sum(bool(cell.struck) for cell in cells) >= 2, cells
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that is overloaded for good is asked for 10 s instead of a minute, several times in each run."""
+    for module in (control, catalog):
+        monkeypatch.setattr(module, "COMMIT_SECONDS", 10.0)
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("application", WRITING, ids=lambda one: one.name)
 def test_an_object_store_that_refuses_for_good(
     in_store: Strikes, store: tuple[ObjectStore, StoreProxy], application: Application

@@ -22,13 +22,16 @@ from tests.breaks.conftest import LakeAndSpark, MakeWorld
 from tests.breaks.store_proxy import StoreProxy
 from tests.breaks.struck import is_right
 from tests.breaks.test_connections import reset
-from tests.breaks.test_disk_and_store import LASTING, PASSING, refusing
+from tests.breaks.test_disk_and_store import LASTING, PASSING, impatient, refusing
 from tests.breaks.worlds import Servers, add_catalog, in_s3, lake_in
 from tests.integration.mariadb.support import purge
+
+__all__ = ["impatient"]  # a fixture
 
 pytestmark = pytest.mark.timeout(1800)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_recovery_whose_steps_are_struck(
     servers: Servers,
     local: LakeAndSpark,
