@@ -98,7 +98,7 @@ def _groups(run: Run) -> Groups:
         raise ConfigError(
             f"{run.clients.transport.where} has no consumer groups, so nobody knows how far the sink connector has read",
             where=run.where,
-            todo="Use a transport that has them, such as Kafka.",
+            todo="Use a transport that has them.",
         )
     return groups
 

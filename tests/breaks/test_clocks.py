@@ -17,6 +17,7 @@ import pytest
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.errors import ServerRestartedError
 from stack.mysql import MySqlServer, MySqlSettings
+from stack.process import wait_until
 from tests.breaks.conftest import LakeAndSpark
 from tests.breaks.preloaded import Clock
 from tests.breaks.struck import APPLY, BACKFILL, NIGHTLY, REPAIR, Application, Fault, Strikes
@@ -98,7 +99,12 @@ def summer_ends(server: MySqlServer, clock: Clock) -> Fault:
 
     @contextmanager
     def armed() -> Iterator[Callable[[], int]]:
-        clock.shift(int((change - datetime.now(UTC)).total_seconds()) - 5)
+        shift = int((change - datetime.now(UTC)).total_seconds()) - 2
+        clock.shift(shift)
+        near = change - timedelta(seconds=shift + 0.2)
+        wait_until(
+            lambda: datetime.now(UTC) > near or None, timeout=10, interval=0.02, what="the last moment of summer time"
+        )
         yield lambda: server_time(server) >= change
 
     return Fault("summer time ends", armed)

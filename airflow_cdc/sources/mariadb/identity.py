@@ -41,7 +41,8 @@ def read_named_identity(session: Session) -> ServerIdentity:
 
 def _aged(session: Session) -> ServerIdentity | None:
     identity = read_identity(session)
-    return identity if identity.uptime_s >= _AGE_S else None
+    set_back = identity.uptime_s < 0
+    return identity if set_back or identity.uptime_s >= _AGE_S else None
 
 
 def require_same_run(now: ServerIdentity, watermark: Watermark, where: str) -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Any, Final
 
 from airflow_cdc.core.errors import DeadlineError, MissingPrivilegeError, SourceError
 from airflow_cdc.core.poll import NotYet, poll_until
@@ -101,7 +101,13 @@ def read_identity(session: Session) -> ServerIdentity:
     )
     up = session.row("SHOW GLOBAL STATUS LIKE 'Uptime'", doing="read the server's uptime")
     now = datetime.fromisoformat(row["now"]).replace(tzinfo=UTC)
-    return ServerIdentity(str(row["uuid"]).lower(), int(row["id"]), int(up["Value"]), now)
+    return ServerIdentity(str(row["uuid"]).lower(), int(row["id"]), signed(up["Value"]), now)
+
+
+def signed(value: Any) -> int:
+    """A counter that the server keeps in 64 bits without a sign: its uptime is below 0 once its clock is set to before its start."""
+    number = int(value)
+    return number - 2**64 if number >= 2**63 else number
 
 
 def list_binlog_files(session: Session) -> tuple[BinlogFile, ...]:
