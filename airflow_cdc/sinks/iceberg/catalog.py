@@ -112,10 +112,10 @@ class DeniedError(UnknownStateError):
 def unwritable(error: BaseException) -> bool:
     """Whether to write the file, or the row of a catalog in SQL, again would fail again."""
     no_room = isinstance(error, OperationalError) and bool(_NO_ROOM.search(str(error.orig)))
-    return no_room or denied(error) or (isinstance(error, OSError) and error.errno in _FULL)
+    return no_room or is_denial(error) or (isinstance(error, OSError) and error.errno in _FULL)
 
 
-def denied(error: BaseException) -> bool:
+def is_denial(error: BaseException) -> bool:
     """Whether an object store, or a disk, answered that our user may not read or write a file."""
     return isinstance(error, PermissionError) or (isinstance(error, OSError) and bool(_DENIED.search(str(error))))
 
@@ -345,7 +345,7 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
             return None
         except OSError as error:  # to a user who may not list files, S3 denies a file that is gone
             denials += 1
-            if denials > 1 or not denied(error):
+            if denials > 1 or not is_denial(error):
                 raise
             return None
 
@@ -357,7 +357,7 @@ def load(catalog: Catalog, identifier: Identifier) -> Table:
         raise UnknownStateError(error.what, where=where, todo="Check the catalog and its storage.") from None
     except Exception as error:
         what = f"the table cannot be read: {describe(error)}"
-        if denied(error):
+        if is_denial(error):
             raise DeniedError(what, where=where, todo=_LET) from None
         raise UnknownStateError(what, where=where, todo="Check the catalog and its storage.") from None
 
@@ -431,7 +431,7 @@ def commit_once(catalog: Catalog, table: Table, change: Change, *, what: str) ->
     except Exception as error:
         if unwritable(error):
             text = f"{what} could not be written: {describe(error)}"
-            todo = _LET if denied(error) else "Nothing was changed. Make room, then run the step again."
+            todo = _LET if is_denial(error) else "Nothing was changed. Make room, then run the step again."
             raise UnwritableError(text, where=where, todo=todo) from None
         todo = "Check the catalog and its storage, then run the step again."
         raise UnknownStateError(describe(error), where=where, todo=todo) from None

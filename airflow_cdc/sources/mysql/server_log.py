@@ -101,10 +101,10 @@ def read_identity(session: Session) -> ServerIdentity:
     )
     up = session.row("SHOW GLOBAL STATUS LIKE 'Uptime'", doing="read the server's uptime")
     now = datetime.fromisoformat(row["now"]).replace(tzinfo=UTC)
-    return ServerIdentity(str(row["uuid"]).lower(), int(row["id"]), signed(up["Value"]), now)
+    return ServerIdentity(str(row["uuid"]).lower(), int(row["id"]), with_sign(up["Value"]), now)
 
 
-def signed(value: Any) -> int:
+def with_sign(value: Any) -> int:
     """A counter that the server keeps in 64 bits without a sign: its uptime is below 0 once its clock is set to before its start."""
     number = int(value)
     return number - 2**64 if number >= 2**63 else number

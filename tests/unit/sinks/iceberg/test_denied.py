@@ -19,7 +19,7 @@ from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import SinkError, UnknownStateError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.sinks.iceberg import catalog as catalogs
-from airflow_cdc.sinks.iceberg.catalog import DeniedError, commit, denied
+from airflow_cdc.sinks.iceberg.catalog import DeniedError, commit, is_denial
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from tests.breaks.store_proxy import Refusal, StoreProxy
@@ -158,4 +158,4 @@ def test_a_catalog_without_room_ends_a_commit_and_leaves_no_file(
     ],
 )
 def test_which_errors_are_a_denial(error: Exception, is_denied: bool) -> None:
-    assert denied(error) is is_denied
+    assert is_denial(error) is is_denied
