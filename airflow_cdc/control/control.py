@@ -160,8 +160,8 @@ class Control:
                 self._store.swap(self.pipeline, stored.version if stored else None, dump(after))
             except CdcError as error:
                 # the next attempt reads whether it landed
-                unsettled = isinstance(error, StaleHeadError | UnknownStateError)
-                if error.lasting or not (unsettled or failure):
+                in_doubt = isinstance(error, StaleHeadError | UnknownStateError)
+                if error.lasting or not (in_doubt or failure):
                     raise
                 failure = error.what
                 raise NotYet(failure) from None

@@ -87,8 +87,8 @@ def _poll(
             why = "nothing has moved for" if moving else "not reached within"
             seen = f"; last seen: {last}" if last else ""
             # what is left of somebody's deadline is 29.9994 s, and people said 30
-            told = f"{what}: {why} {round(seconds, 1):g} s{seen}"
-            raise DeadlineError(told, timeout=seconds, last=last, todo="See what holds it up, then run the step again.")
+            text = f"{what}: {why} {round(seconds, 1):g} s{seen}"
+            raise DeadlineError(text, timeout=seconds, last=last, todo="See what holds it up, then run the step again.")
         if clock() - spoke >= SPEAK_S:
             spoke = clock()
             log.info("waiting for %.0f s: %s%s", spoke - began, what, f"; now: {last}" if last else "")
