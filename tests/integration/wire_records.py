@@ -33,6 +33,7 @@ from tests.paths import ROOT
 OUT: Final = ROOT / "tests" / "data" / "wires"
 SCHEMA: Final = "wires"
 SIDES: Final = ("key", "value")
+PLUGINS: Final = ("debezium", "debezium-postgres", "registry-converters")
 PLAIN: Final = {
     f"{side}.converter{name}": value
     for side in SIDES
@@ -44,8 +45,8 @@ ALL_FIELDS: Final = (
 ALL_PG_FIELDS: Final = "op,table,ts_ms,source.ts_ms,source.lsn,source.txId,source.sequence,source.snapshot"
 PRECISE: Final = {"decimal.handling.mode": "precise", "bigint.unsigned.handling.mode": "precise"}
 # a name that Avro does not allow: that column is left out there
-_LEGAL: Final = {"column.exclude.list": rf"{SCHEMA}\.every\.sep.*"}
-_ADJUSTED: Final = {"schema.name.adjustment.mode": "avro"}
+LEGAL: Final = {"column.exclude.list": rf"{SCHEMA}\.every\.sep.*"}
+ADJUSTED: Final = {"schema.name.adjustment.mode": "avro"}
 
 
 def flat(mode: str, **options: str) -> dict[str, str]:
@@ -78,15 +79,13 @@ def wanted(source: str, fields: str) -> Iterator[Wanted]:
     yield Wanted(f"{source}-json", PLAIN | PRECISE)
     yield Wanted(f"{source}-json-string", PLAIN | {"decimal.handling.mode": "string"})
     for form in registry.FORMS:
-        yield Wanted(f"{source}-avro-{form}", PRECISE | _ADJUSTED | _LEGAL, forms=both(form))
+        yield Wanted(f"{source}-avro-{form}", PRECISE | ADJUSTED | LEGAL, forms=both(form))
     yield Wanted(
-        f"{source}-avro-string", {"decimal.handling.mode": "string"} | _ADJUSTED | _LEGAL, forms=both("confluent")
+        f"{source}-avro-string", {"decimal.handling.mode": "string"} | ADJUSTED | LEGAL, forms=both("confluent")
     )
     renamed = {"field.name.adjustment.mode": "avro"}
-    yield Wanted(
-        f"{source}-avro-renamed", PRECISE | _ADJUSTED | renamed, tables=("every", "t"), forms=both("confluent")
-    )
-    yield Wanted(f"{source}-jsonschema", PRECISE | _ADJUSTED, forms=both("headers", JSON_SCHEMA))
+    yield Wanted(f"{source}-avro-renamed", PRECISE | ADJUSTED | renamed, tables=("every", "t"), forms=both("confluent"))
+    yield Wanted(f"{source}-jsonschema", PRECISE | ADJUSTED, forms=both("headers", JSON_SCHEMA))
     for mode in ("", "drop", "tombstone", "rewrite", "rewrite-with-tombstone", "delete-to-tombstone"):
         yield Wanted(f"{source}-flat-{mode or 'default'}", PLAIN | flat(mode), tables=_FLAT_TABLES)
     for name, old in (
@@ -108,14 +107,14 @@ def wanted(source: str, fields: str) -> Iterator[Wanted]:
     )
     yield Wanted(
         f"{source}-flat-avro",
-        PRECISE | _ADJUSTED | _LEGAL | flat("rewrite", add_fields=fields, add_fields_prefix="x_"),
+        PRECISE | ADJUSTED | LEGAL | flat("rewrite", add_fields=fields, add_fields_prefix="x_"),
         tables=("every", "t"),
         forms=both("confluent"),
     )
 
 
-# the last key as JSON and as Avro's long
-_MARKS: Final = (b"999", b"\xce\x0f")
+# the last key as JSON, as Avro's long and as Protobuf's
+_MARKS: Final = (b"999", b"\xce\x0f", b"\xe7\x07")
 # what happens to t, in this order: a key with a NULL beside it, changes, DDL between them, and a key that changes
 STEPS: Final = (
     "INSERT INTO {t} (id, v, n) VALUES (1, 'a', 1.10), (2, NULL, -0.01), (3, 'c', NULL)",
@@ -162,11 +161,20 @@ def every_postgres() -> tuple[list[str], list[str]]:
     return creates, rows
 
 
+Follows = Mapping[str, Sequence[Wanted]]  # source → its connectors
+
+
 class Recording:
     """One run: the servers, and what each connector sent."""
 
-    def __init__(self, servers: stack.Stack, worker: connect.ConnectWorker, schemas: Registry) -> None:
+    def __init__(
+        self, servers: stack.Stack, worker: connect.ConnectWorker, schemas: Registry, follows: Follows | None = None
+    ) -> None:
         self.servers, self.worker, self.schemas = servers, worker, schemas
+        self.follows = follows or {
+            "mysql": list(wanted("mysql", ALL_FIELDS)),
+            "postgres": list(wanted("postgres", ALL_PG_FIELDS)),
+        }
         assert servers.kafka is not None
         self.kafka = servers.kafka.bootstrap
 
@@ -174,7 +182,7 @@ class Recording:
         server = self.servers.mysql["mysql"]
         run = _mysql_runner(server)
         run(f"CREATE DATABASE {SCHEMA}", every_type.create_sql(f"{SCHEMA}.every"), *filled(CREATES, "mysql"))
-        follows = list(wanted("mysql", ALL_FIELDS))
+        follows = self.follows["mysql"]
         for number, one in enumerate(follows):
             self.follow(one, self._mysql_config(server, one, number))
         self.wait_streaming(follows)
@@ -196,7 +204,7 @@ class Recording:
             f"GRANT USAGE ON SCHEMA {SCHEMA} TO debezium",
             f"GRANT SELECT ON ALL TABLES IN SCHEMA {SCHEMA} TO debezium",
         )
-        follows = list(wanted("postgres", ALL_PG_FIELDS))
+        follows = self.follows["postgres"]
         for one in follows:
             slot = one.name.replace("-", "_")
             server.execute(
@@ -214,7 +222,13 @@ class Recording:
     def follow(self, one: Wanted, config: Mapping[str, str]) -> None:
         converters: dict[str, str] = {}
         for side, (form, kind) in one.forms.items():
-            converters |= self.schemas.converter(side, form, kind)
+            if "confluent" in kind:
+                converters |= {
+                    f"{side}.converter": kind,
+                    f"{side}.converter.schema.registry.url": self.schemas.confluent,
+                }
+            else:
+                converters |= self.schemas.converter(side, form, kind)
         self.worker.call("PUT", f"/connectors/{one.name}/config", {**config, **one.settings, **converters})
 
     def _mysql_config(self, server: MySqlServer, one: Wanted, number: int) -> dict[str, str]:
@@ -448,9 +462,10 @@ def _write(name: str, content: Mapping[str, Any]) -> None:
     print(f"{name}: { ({t: len(r) for t, r in content['records'].items()}) }, {len(content['schemas'])} schemas")
 
 
-def main() -> None:
-    """Start the servers, record, and end them."""
-    fetch.fetch_all(["kafka", "debezium", "debezium-postgres", "registry-converters"])
+def main(follows: Follows | None = None, plugins: str = "") -> None:
+    """Start the servers, record, and end them. `plugins`: a folder of further ones."""
+    fetch.fetch_all(["kafka", *PLUGINS])
+    paths = [*(str(fetch.fetch(name).parent) for name in PLUGINS), *([plugins] if plugins else [])]
     with tempfile.TemporaryDirectory(prefix="cdc-wires-") as tmp:
         folder = Path(tmp) / "s"
         with stack.start(
@@ -465,13 +480,13 @@ def main() -> None:
                 folder,
                 servers.logs,
                 servers.kafka.bootstrap,
-                more=registry.WORKER,
-                plugins=("debezium", "debezium-postgres", "registry-converters"),
+                more={**registry.WORKER, "plugin.path": ",".join(paths)},
+                plugins=PLUGINS,
                 java=quick("1800m"),
             )
             try:
                 connect.wait_ready(worker)
-                recording = Recording(servers, worker, schemas)
+                recording = Recording(servers, worker, schemas, follows)
                 recording.mysql()
                 recording.postgres()
             finally:
