@@ -16,6 +16,7 @@ from pymysql.constants import ER
 
 from tests.faults.cell import Cell, Fault, cells
 from tests.faults.matrix import MOMENTS
+from tests.faults.mysql import write_secret
 from tests.faults.world import PIPELINE, worker_of
 
 if TYPE_CHECKING:
@@ -87,14 +88,9 @@ def locked(user: Callable[[MySqlWorld], User]) -> Fault:
 
 
 def wrong_password(recovery: Recovery) -> None:
-    """Somebody gives the connector a password that is not its own."""
-    worker = worker_of(recovery.world.stack)
-    config = worker.call("GET", f"/connectors/{PIPELINE}/config")
-    until_its_end(
-        recovery,
-        lambda: worker.call("PUT", f"/connectors/{PIPELINE}/config", {**config, "database.password": "no longer"}),
-        lambda: worker.call("PUT", f"/connectors/{PIPELINE}/config", config),
-    )
+    """The connector's password in its file is not its user's any more: its task ends when it starts."""
+    folder, login = recovery.world.folder, mysql_of(recovery).demo.mysql.debezium
+    until_its_end(recovery, lambda: write_secret(folder, "no longer"), lambda: write_secret(folder, login.password))
 
 
 def no_connect(recovery: Recovery) -> None:

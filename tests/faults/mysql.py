@@ -21,6 +21,7 @@ from stack.shop.gap import binlog_files
 from tests.faults.proxy import HOST, Proxy
 from tests.faults.world import FULL_NAMES, PIPELINE, ROWS, TABLES, ConnectWorld, proxy_of, worker_of
 
+_PASSWORD = "password"
 _GAP = (
     "DELETE FROM customers WHERE CRC32(code) % 40 = {n}",
     "DELETE FROM orders WHERE id % 40 = {n}",
@@ -111,6 +112,15 @@ class MySqlWorld(ConnectWorld):
         return ""
 
 
+def write_secret(folder: Path, password: str) -> None:
+    """The file from which the connector takes its password whenever its task starts."""
+    _secret(folder).write_text(f"{_PASSWORD}={password}\n")
+
+
+def _secret(folder: Path) -> Path:
+    return folder / "connector.properties"
+
+
 def purge(cursor: Any) -> None:
     """Rotate, and purge every file but the newest."""
     cursor.execute("FLUSH BINARY LOGS")
@@ -129,6 +139,7 @@ def world(folder: Path, rows: int = ROWS) -> Iterator[MySqlWorld]:
             dataset.fill(connection, rows)
         mysql = ends.enter_context(Proxy((demo.mysql.host, demo.mysql.port)))
         connect = ends.enter_context(proxy_of(worker))
+        write_secret(folder, demo.mysql.debezium.password)
         connectors.create(worker, PIPELINE, _settings(demo))
         wait_until(lambda: connectors.stored(worker, PIPELINE) or None, timeout=120, what="the first offset")
         yield MySqlWorld(folder, stack, mysql, rows // 4, connect=connect)
@@ -136,6 +147,7 @@ def world(folder: Path, rows: int = ROWS) -> Iterator[MySqlWorld]:
 
 def _settings(demo: World) -> Mapping[str, str]:
     """The demo's connector without a heartbeat, so that a recovery has a setting to put back at its end."""
-    tables = {"table.include.list": ",".join(FULL_NAMES)}
-    made = connectors.config(PIPELINE, demo.mysql, demo.bootstrap, **tables)
+    secret = f"${{file:{_secret(demo.folder)}:{_PASSWORD}}}"
+    more = {"table.include.list": ",".join(FULL_NAMES), "database.password": secret}
+    made = connectors.config(PIPELINE, demo.mysql, demo.bootstrap, **more)
     return {**made, "snapshot.mode": "no_data", "heartbeat.interval.ms": "0"}
