@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
@@ -135,6 +136,25 @@ def test_a_config_makes_the_round_trip(client: DebeziumConnector, shop: Shop) ->
     raw = client.raw_config(shop.name)
     client.put_config(shop.name, {**raw, "heartbeat.interval.ms": "301"})
     assert client.raw_config(shop.name) == {**raw, "heartbeat.interval.ms": "301"}
+    client.wait_running(shop.name)
+
+
+def test_the_worker_takes_plugins_by_their_short_names(client: DebeziumConnector, shop: Shop) -> None:
+    """What it then shows is what was written, so whoever reads it has to know these names."""
+    raw = client.raw_config(shop.name)
+    transform = {
+        "transforms": "t",
+        "transforms.t.type": "RegexRouter",
+        "transforms.t.regex": "no",
+        "transforms.t.replacement": "no",
+    }
+    short = {**raw, "connector.class": "MySql", "value.converter": "Json", **transform}
+    client.put_config(shop.name, short)
+    client.wait_running(shop.name)
+    assert client.raw_config(shop.name) == short
+    assert client.version(short) == client.version(raw) != ""
+    assert ConnectorSettings.from_config(short).refusals == ()
+    client.put_config(shop.name, raw)
     client.wait_running(shop.name)
 
 

@@ -193,7 +193,7 @@ class DebeziumConnector(KafkaConnect, AnyDebezium):
 
     def version(self, config: Mapping[str, str]) -> str:
         """The version of the worker's plugin. Raises ConnectorError."""
-        return self.plugins().get(config.get("connector.class", "").strip(), "")
+        return self.plugins().get(by_todays_names(config).known.get("connector.class", "").strip(), "")
 
     def state(self, name: str) -> ConnectorState:
         """The current state of the connector and its tasks; traces without secrets. Raises ConnectorError."""
@@ -215,5 +215,5 @@ def address_in(config: Mapping[str, str]) -> str:
     settings = by_todays_names(config)
     if {"database.hostname", "database.port"} & {*settings.unseen}:
         return ""
-    port = config.get("database.port") or _PORTS.get(config.get("connector.class", ""), "3306")
+    port = config.get("database.port") or _PORTS.get(settings.known.get("connector.class", "").strip(), "3306")
     return f"{config.get('database.hostname', '')}:{port}"

@@ -1,4 +1,4 @@
-"""A connector's settings by the names of today's Debezium, whatever its version calls them.
+"""A connector's settings by the names of today's Debezium and the whole names of classes, whatever they are called.
 
 Debezium 1.x has other names (`database.server.name`, `table.whitelist`, `database.history.*`). From 2.0 on these count
 for nothing, so they are read only where the configuration has no `topic.prefix`. A value such as `${file:/x:y}` belongs
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_cdc.connectors.debezium.plugin_names import by_whole_names
 from airflow_cdc.core.errors import ConfigError
 
 _PREFIX: Final = "topic.prefix"
@@ -79,6 +80,7 @@ def by_todays_names(config: Mapping[str, str]) -> Named:
         renamed = {_todays(name): value for name, value in written.items()}
         # a name of today counts before an old one that means the same
         written = {**_DEFAULTS_OF_1X, **renamed, **{n: v for n, v in written.items() if _todays(n) == n}}
+    written = by_whole_names(written)
     if (mode := written.get(SNAPSHOT_MODE, "").strip()) in _SNAPSHOT_MODES:
         written[SNAPSHOT_MODE] = _SNAPSHOT_MODES[mode]
     unseen = {name: value for name, value in written.items() if _PLACEHOLDER.search(value)}
