@@ -11,6 +11,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.converters import Format
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, MySqlOffset
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
@@ -140,20 +141,19 @@ def test_a_config_makes_the_round_trip(client: DebeziumConnector, shop: Shop) ->
 
 
 def test_the_worker_takes_plugins_by_their_short_names(client: DebeziumConnector, shop: Shop) -> None:
-    """What it then shows is what was written, so whoever reads it has to know these names."""
+    """What it then shows is what was written, so whoever reads it has to know these names.
+
+    A connector's own short name runs with older releases of Debezium only: see connectors/debezium/error_texts.py.
+    """
     raw = client.raw_config(shop.name)
-    transform = {
-        "transforms": "t",
-        "transforms.t.type": "RegexRouter",
-        "transforms.t.regex": "no",
-        "transforms.t.replacement": "no",
-    }
-    short = {**raw, "connector.class": "MySql", "value.converter": "Json", **transform}
-    client.put_config(shop.name, short)
+    short = {**raw, "value.converter": "Json", "transforms": "t", "transforms.t.type": "ExtractNewRecordState"}
+    kept = {**short, "transforms.t.delete.tombstone.handling.mode": "tombstone"}
+    client.put_config(shop.name, kept)
     client.wait_running(shop.name)
-    assert client.raw_config(shop.name) == short
-    assert client.version(short) == client.version(raw) != ""
-    assert ConnectorSettings.from_config(short).refusals == ()
+    assert client.raw_config(shop.name) == kept
+    settings = ConnectorSettings.from_config(kept)
+    assert ([one.format for one in settings.converters], len(settings.flattened)) == ([Format.UNSEEN, Format.JSON], 1)
+    assert client.version({"connector.class": "MySql"}) == client.version(raw) != ""
     client.put_config(shop.name, raw)
     client.wait_running(shop.name)
 

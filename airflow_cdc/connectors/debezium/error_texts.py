@@ -141,6 +141,13 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     ),
     KnownText(
         "CONNECTOR_FAILED",
+        159,
+        r"ClassNotFoundException: (MySql|MariaDb|Postgres)(Connector)?\b(?![.$])",
+        "Connect takes connector.class by its short name, and newer releases of Debezium don't: write the whole class",
+        says="java.lang.ClassNotFoundException: MySqlConnector",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
         160,
         r"configuration is invalid|ConfigException|ClassNotFoundException|NoClassDefFoundError|NoSuchMethodError|"
         r"invalid value .{0,80} for configuration|Failed to find any class that implements Connector|"

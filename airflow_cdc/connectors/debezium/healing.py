@@ -38,7 +38,10 @@ def remakes_publication(config: Mapping[str, str]) -> str:
     The rows between the loss and the start never come. While the publication exists and covers the tables nothing is lost.
     """
     cfg = by_todays_names(config).known
-    reads_it = cfg.get("connector.class", "").strip() == POSTGRES_CONNECTOR and cfg.get("plugin.name", "pgoutput") == "pgoutput"
+    reads_it = (
+        cfg.get("connector.class", "").strip() == POSTGRES_CONNECTOR
+        and cfg.get("plugin.name", "pgoutput") == "pgoutput"
+    )
     mode = cfg.get(_AUTOCREATE, "all_tables").strip().lower()
     return f"{_AUTOCREATE}={mode}" if reads_it and mode != "disabled" else ""
 

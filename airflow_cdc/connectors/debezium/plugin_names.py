@@ -2,7 +2,8 @@
 
 Connect takes a class by its whole name, by the name without its package (`MySqlConnector`, `ExtractNewRecordState`), and
 without the word for what it is (`MySql`, `Json`); `connector.class` says so in its documentation, and PluginUtils.java
-makes the names. It refuses a name that two of its plugins share. Known here are the classes that are told apart somewhere
+makes the names. It refuses a name that two of its plugins share. Debezium 3.6.1 itself fails on a short name of its
+connector, older releases don't. Known here are the classes that are told apart somewhere
 else in this folder; a class of another name stays as it is written.
 """
 

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 _SOURCE: Final = re.compile(r"\$\{source\.(\w+)\}")
 _SCHEMA: Final = re.compile(r"[?&]currentSchema=([^&,]+)")
 _DATABASE: Final = re.compile(r"^jdbc:[a-z]+://[^/]*/([^?;]+)")
-_UNWRAP: Final = "io.debezium.transforms.ExtractNewRecordState"
+# Connect takes a class by its name alone, too
+_UNWRAP: Final = frozenset({"ExtractNewRecordState", "io.debezium.transforms.ExtractNewRecordState"})
 # transforms that change neither a record's topic nor its values
-_HARMLESS: Final = frozenset({_UNWRAP, "org.apache.kafka.connect.transforms.HoistHeader"})
+_HARMLESS: Final = _UNWRAP | {"HoistHeader", "org.apache.kafka.connect.transforms.HoistHeader"}
 _NAMING: Final = ("collection.naming.strategy", "column.naming.strategy", "table.naming.strategy")
 _DEFAULT_NAMING: Final = (
     "DefaultCollectionNamingStrategy",
@@ -129,11 +130,11 @@ class SinkConfig:
 
     def _transforms(self) -> Iterator[tuple[str, str]]:
         for name in _names(self.settings.get("transforms", "")):
-            kind = self.settings.get(f"transforms.{name}.type", "")
+            kind = self.settings.get(f"transforms.{name}.type", "").strip()
             if kind not in _HARMLESS:
                 yield f"transforms.{name}.type", f"{kind}: nobody knows what it makes of a record"
             handling = self.settings.get(f"transforms.{name}.delete.tombstone.handling.mode", "tombstone")
-            if kind == _UNWRAP and handling == "drop":
+            if kind in _UNWRAP and handling == "drop":
                 yield f"transforms.{name}.delete.tombstone.handling.mode", "drop: no delete reaches the database"
 
     def _flag(self, name: str, *, default: bool) -> bool:

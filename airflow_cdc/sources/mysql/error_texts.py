@@ -231,7 +231,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "GTID_PURGED",
         50,
         r"purged binary logs containing GTIDs|start replication from purged GTIDs|purged required binary logs|"
-        r"GTID that is not in the given gtid set|"
+        r"GTID that is not in the given gtid set|GTIDs needed to replicate have been already purged|"
         # said at every start with GTIDs: only where the two sets differ something is missing
         r"known by the server but not processed yet '?(?P<new>[^'\n]*?)'?, for replication are available only (?!'?(?P=new)'?\s)",
         "transactions that were not yet read were purged",

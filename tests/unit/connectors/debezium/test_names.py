@@ -53,7 +53,7 @@ def test_the_version_is_that_of_the_workers_plugin(
     assert connector.rebuilding("shop") == {"snapshot.mode": mode}
 
 
-# a setting whose value is a plugin, a name that Connect takes for it, and its class; seen on Connect 4.3.1
+# a setting whose value is a plugin, a name that Connect takes for it, and its class
 SHORT_NAMES = [
     ("connector.class", "MySqlConnector", CLASS),
     ("connector.class", "MySql", CLASS),
@@ -93,7 +93,9 @@ def test_whose_avro_converter_it_is_says_the_setting_beside_it(option: str, whol
     assert by_todays_names(config).known["value.converter"] == whole
 
 
-@pytest.mark.parametrize("name", ["Postgres", "PostgresConnector", "io.debezium.connector.postgresql.PostgresConnector"])
+@pytest.mark.parametrize(
+    "name", ["Postgres", "PostgresConnector", "io.debezium.connector.postgresql.PostgresConnector"]
+)
 def test_a_connector_by_its_short_name_is_no_other_connector(name: str) -> None:
     config = {"connector.class": name, "topic.prefix": "shop", "database.hostname": "db"}
     settings = ConnectorSettings.from_config(config)

@@ -43,8 +43,9 @@ def test_the_database_of_a_source_with_schemas_is_not_its_schema() -> None:
     assert SinkConfig(named, "mysql", "", "erp").place("shop.orders", TOPIC).full_name == "erp.shop_orders"
 
 
-def test_right_settings_have_no_faults() -> None:
-    unwrapped = {"transforms": "u", "transforms.u.type": UNWRAP}
+@pytest.mark.parametrize("unwrap", [UNWRAP, "ExtractNewRecordState"])  # Connect takes the short name, too
+def test_right_settings_have_no_faults(unwrap: str) -> None:
+    unwrapped = {"transforms": "u", "transforms.u.type": unwrap}
     made = SinkConfig({**RIGHT, **unwrapped}, "postgres")
     assert [*made.faults(), *made.table_faults(ORDERS, TOPIC)] == []
 
