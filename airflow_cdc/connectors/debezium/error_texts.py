@@ -144,7 +144,6 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         159,
         r"ClassNotFoundException: (MySql|MariaDb|Postgres)(Connector)?\b(?![.$])",
         "Connect takes connector.class by its short name, and newer releases of Debezium don't: write the whole class",
-        says="java.lang.ClassNotFoundException: MySqlConnector",
     ),
     KnownText(
         "CONNECTOR_FAILED",
