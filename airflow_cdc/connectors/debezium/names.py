@@ -74,13 +74,12 @@ class Named:
 
 def by_todays_names(config: Mapping[str, str]) -> Named:
     """The settings of a configuration as Connect's REST interface, or a properties file, shows it."""
-    written = {name: str(value) for name, value in config.items() if value is not None}
+    written = by_whole_names({name: str(value) for name, value in config.items() if value is not None})
     old = not written.get(_PREFIX, "").strip() and bool(written.get(_SERVER_NAME, "").strip())
     if old:
         renamed = {_todays(name): value for name, value in written.items()}
         # a name of today counts before an old one that means the same
         written = {**_DEFAULTS_OF_1X, **renamed, **{n: v for n, v in written.items() if _todays(n) == n}}
-    written = by_whole_names(written)
     if (mode := written.get(SNAPSHOT_MODE, "").strip()) in _SNAPSHOT_MODES:
         written[SNAPSHOT_MODE] = _SNAPSHOT_MODES[mode]
     unseen = {name: value for name, value in written.items() if _PLACEHOLDER.search(value)}
