@@ -86,7 +86,9 @@ def test_every_format_names_the_same_transactions_of_one_database(name: str) -> 
         asked.extend(ids)
         return {one: text for one, text in schemas(name).items() if one in ids}
 
-    assert set(last_sent(settings, topics, texts)) == expected
+    # what a connector on a worker was recorded from is a database like it, of a server of its own
+    same = (lambda gtid: gtid.rpartition(":")[2]) if name.endswith("-worker") else str
+    assert {*map(same, last_sent(settings, topics, texts))} == {*map(same, expected)}
     assert bool(asked) == settings.needs_registry
     assert last_sent(settings, topics) == (() if settings.needs_registry else tuple(sorted(expected)))
 
