@@ -118,5 +118,7 @@ def test_an_object_store_that_refuses_for_good(
     in_store: Strikes, store: tuple[ObjectStore, StoreProxy], application: Application
 ) -> None:
     cells = in_store.strike(application, [refusing(store[1], name, made) for name, made in LASTING.items()])
-    assert all(cell.said for cell in cells if cell.struck), cells
+    # tables that are small already: only the time of the step is written, and a time that is lost is a warning
+    nothing_due = {cell.fault for cell in cells if application is MAINTAIN and "PUT" in cell.fault}
+    assert all(cell.said for cell in cells if cell.struck and cell.fault not in nothing_due), cells
     assert sum(bool(cell.struck) for cell in cells) >= 3, cells

@@ -350,13 +350,16 @@ class BinlogSource(BinlogWords, Generic[F]):
             now = self._identity(session)
         require_same(now, watermark.server, self.where)
         elapsed = (now.now - watermark.taken_at).total_seconds()
-        what = ""
-        if now.uptime_s <= elapsed - 1:  # Uptime is truncated to whole seconds
+        what, first = "", ""
+        if now.uptime_s < 0:  # it was set back after the start, and by this clock nothing is before or after that
+            what = f"the server's clock was set back to {now.now}, before its own start: it may have been restarted since the watermark"
+            first = "Set its clock right, or restart the server. "
+        elif now.uptime_s <= elapsed - 1:  # Uptime is truncated to whole seconds
             what = f"the server was restarted {now.uptime_s} s ago, after the watermark of {watermark.taken_at}"
         elif elapsed < -1:  # by this clock a restart since W would lie before it
             what = f"the server's clock was set back to {now.now}, before the watermark of {watermark.taken_at}: it may have been restarted"
         if what:
-            todo = "Clear the task fence_and_watermark and all after it: a new watermark is taken, and all tables are re-read."
+            todo = f"{first}Clear the task fence_and_watermark and all after it: a new watermark is taken, and all tables are re-read."
             raise ServerRestartedError(what, where=self.where, todo=todo)
 
     def checks(self, subject: str, tables: Sequence[str], *, hold: bool, unreadable: str) -> Iterator[Check]:
