@@ -164,6 +164,8 @@ def consumed(bootstrap: str, topic: str, read: Any = read_json, level: str = "re
         KafkaConsumer(bootstrap_servers=bootstrap, isolation_level=level, enable_auto_commit=False)
     ) as consumer:
         parts = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
+        if not parts:  # nothing was sent yet
+            return table
         consumer.assign(parts)
         consumer.seek_to_beginning(*parts)
         ends = consumer.end_offsets(parts)

@@ -141,7 +141,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     ),
     KnownText(
         "CONNECTOR_FAILED",
-        159,
+        123,
         r"ClassNotFoundException: (MySql|MariaDb|Postgres)(Connector)?\b(?![.$])",
         "Connect takes connector.class by its short name, and newer releases of Debezium don't: write the whole class",
     ),

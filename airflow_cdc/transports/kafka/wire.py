@@ -20,6 +20,8 @@ _CHECK_BOOTSTRAP: Final = (
 _POLL_MS: Final = 500
 # of each partition: a delete's tombstone, or the mark of a transaction, may be the last
 _NEWEST: Final = 4
+# how many times as far back, if none of them has a value
+_FURTHER: Final = 20
 # setting → kafka-python's name for it; "": it is part of another one
 _SETTINGS: Final[dict[str, str]] = {
     "security.protocol": "security_protocol",
@@ -275,19 +277,33 @@ def read_newest(endpoint: KafkaEndpoint, parts: Mapping[tuple[str, int], tuple[i
             auto_offset_reset="earliest",  # retention may remove what is asked for: any record tells
         )
         try:
-            asked = [TopicPartition(*part) for part in parts]
-            consumer.assign(asked)
-            ends = consumer.end_offsets(asked)  # of what is committed
-            for part, end in ends.items():
-                consumer.seek(part, max(parts[tuple(part)][0], end - _NEWEST))
-            deadline = time.monotonic() + endpoint.timeout
-            while time.monotonic() < deadline and any(consumer.position(part) < end for part, end in ends.items()):
-                for part, batch in consumer.poll(timeout_ms=_POLL_MS).items():
-                    for one in batch:
-                        newest[part.topic] = _newer(newest.get(part.topic), one)
+            ends = consumer.end_offsets([TopicPartition(*part) for part in parts])  # of what is committed
+            firsts = {part: parts[tuple(part)][0] for part in ends}
+            back, deadline = _NEWEST, time.monotonic() + endpoint.timeout
+            while ends and time.monotonic() < deadline:
+                begins = {part: max(firsts[part], end - back) for part, end in ends.items()}
+                for one in _between(consumer, begins, ends, deadline):
+                    newest[one.topic] = _newer(newest.get(one.topic), one)
+                # records that were rolled back, or have no value, may be all that the end of a topic has
+                ends = {part: at for part, at in begins.items() if at > firsts[part] and not _tells(newest, part.topic)}
+                back *= _FURTHER
         finally:
             consumer.close()
     return newest
+
+
+def _between(consumer: Any, begins: Mapping[Any, int], ends: Mapping[Any, int], deadline: float) -> Iterator[Any]:
+    """The committed records of these partitions from an offset on, at least up to another."""
+    consumer.assign(list(begins))
+    for part, at in begins.items():
+        consumer.seek(part, at)
+    while time.monotonic() < deadline and any(consumer.position(part) < end for part, end in ends.items()):
+        for batch in consumer.poll(timeout_ms=_POLL_MS).values():
+            yield from batch
+
+
+def _tells(newest: Mapping[str, NewestRecord], topic: str) -> bool:
+    return topic in newest and newest[topic].value is not None
 
 
 def _newer(known: NewestRecord | None, record: Any) -> NewestRecord:
