@@ -153,8 +153,9 @@ def _plain(system: str) -> str:
     return system.removesuffix(", again")
 
 
-def _order(key: tuple[str, str]) -> tuple[str, list[int]]:
-    return key[0].lower(), [int(number) for number in re.findall(r"\d+", key[1])]
+def _order(key: tuple[str, str]) -> tuple[str, list[int], str]:
+    """By the text last, so that 3.6.1 and 3.6.1.Final have one order, too."""
+    return key[0].lower(), [int(number) for number in re.findall(r"\d+", key[1])], key[1]
 
 
 def _is_match(row: Row) -> bool:
