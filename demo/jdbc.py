@@ -10,7 +10,6 @@ from kafka import KafkaConsumer, TopicPartition
 
 from demo.peer import KEYED
 from stack import connections
-from stack.connect import JDBC_SINK_CLASS
 from stack.process import wait_until
 from stack.shop import connectors
 from stack.shop.check import MySqlRows, TableCheck, compare_with
@@ -31,6 +30,7 @@ SCHEMAS = {
     "key.converter.schemas.enable": "true",
     "value.converter.schemas.enable": "true",
 }
+LARGE_BATCHES = {"batch.size": "2000", "consumer.override.max.poll.records": "2000"}
 
 
 class Jdbc:
@@ -68,12 +68,11 @@ class Jdbc:
 
     def copy(self, world: World, act: Act, show: Show) -> None:  # noqa: ARG002 - the sink connectors do it
         """See Sink."""
-        began, server, worker = time.monotonic(), _server(world), world.stack.connect
+        began, server = time.monotonic(), _server(world)
         for name in connectors.NAMES:
-            server.execute(f"CREATE SCHEMA {name}", f"GRANT USAGE ON SCHEMA {name} TO cdc")
-            server.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {name} GRANT SELECT ON TABLES TO cdc")
-            if worker is not None:
-                connectors.create(worker, f"{name}-sink", _sink_config(server, name))
+            connectors.make_schema(server, name)
+            settings = connectors.jdbc_sink(server, name, rf"{name}\.{SCHEMA}\..*", **LARGE_BATCHES, **SCHEMAS)
+            connectors.create(world.worker, f"{name}-sink", settings)
         for name in connectors.NAMES:
             self._wait(world, name)
         show.line("both JDBC sinks have written all that is in their topics", time.monotonic() - began)
@@ -101,17 +100,12 @@ class Jdbc:
 
     def _wait(self, world: World, name: str) -> None:
         """Wait until the sink connector has committed all that its topics have now."""
-        worker, ends = (
-            world.stack.connect,
-            _ends(world.bootstrap, [f"{name}.{SCHEMA}.{table}" for table in self.tables]),
-        )
-        if worker is None:
-            return
+        ends = _ends(world.bootstrap, [f"{name}.{SCHEMA}.{table}" for table in self.tables])
 
         def written() -> bool | None:
             there = {
                 (one["partition"]["kafka_topic"], one["partition"]["kafka_partition"]): one["offset"]["kafka_offset"]
-                for one in worker.call("GET", f"/connectors/{name}-sink/offsets")["offsets"]
+                for one in world.worker.call("GET", f"/connectors/{name}-sink/offsets")["offsets"]
             }
             return all(there.get(part, 0) >= end for part, end in ends.items()) or None
 
@@ -135,23 +129,3 @@ def _ends(bootstrap: str, topics: list[str]) -> dict[tuple[str, int], int]:
         return {(part.topic, part.partition): end for part, end in consumer.end_offsets(parts).items()}
     finally:
         consumer.close()
-
-
-def _sink_config(server: PostgresServer, name: str) -> Settings:
-    return {
-        "connector.class": JDBC_SINK_CLASS,
-        "topics.regex": rf"{name}\.{SCHEMA}\..*",
-        "connection.url": f"jdbc:postgresql://{server.host}:{server.port}/postgres",
-        "connection.username": server.user,
-        "connection.password": server.password,
-        "insert.mode": "upsert",
-        "delete.enabled": "true",
-        "primary.key.mode": "record_key",
-        "schema.evolution": "basic",
-        "collection.name.format": name + ".${source.table}",
-        "batch.size": "2000",
-        "consumer.override.max.poll.records": "2000",
-        "consumer.override.metadata.max.age.ms": "1000",
-        "consumer.override.auto.offset.reset": "earliest",
-        **SCHEMAS,
-    }

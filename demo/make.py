@@ -82,8 +82,8 @@ class Make(Protocol):
         """What others try while the source is being read → what became of it: done, refused or waited."""
         ...
 
-    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> float:
-        """Let the failed peer get over the fault as Debezium itself does; the seconds it took."""
+    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> None:
+        """Let the failed peer get over the fault as Debezium itself does."""
         ...
 
     def end(self) -> str:

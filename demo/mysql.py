@@ -99,9 +99,9 @@ class MySql:
         """See Make."""
         return interference.interfere(self.server)
 
-    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> float:
+    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> None:
         """See Make."""
-        return connectors.heal_itself(worker, settings)
+        connectors.heal_itself(worker, settings)
 
     def end(self) -> str:
         """See Make."""
@@ -156,9 +156,9 @@ class MariaDb(MySql):
         """Nothing: it would go through, and the run would fail as it should."""
         return {}
 
-    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> float:
+    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> None:
         """See Make."""
-        return connectors.copy_again(worker, settings)
+        connectors.copy_again(worker, settings)
 
     def end(self) -> str:
         """See Make."""

@@ -86,9 +86,9 @@ class Postgres:
         """Nothing: the slot keeps the log, and whoever may replicate can drop it; a changed definition is seen afterwards."""
         return {}
 
-    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> float:
+    def heal(self, worker: ConnectWorker, settings: Mapping[str, str]) -> None:
         """See Make."""
-        return connectors.heal_itself(worker, settings)
+        connectors.heal_itself(worker, settings)
 
     def end(self) -> str:
         """See Make."""

@@ -69,21 +69,21 @@ def fill_and_connect(world: World, show: Show, rows: int) -> None:
     show.line(", ".join(f"{table} {count:,}" for table, count in counts.items()), time.monotonic() - began)
     began = time.monotonic()
     for name, made in settings(world).items():
-        connectors.create(_worker(world), name, made)
+        connectors.create(world.worker, name, made)
     _wait_snapshotted(world, "shop")
     show.line("connector shop streams, connector peer takes its snapshot", time.monotonic() - began)
 
 
 def settings(world: World) -> dict[str, dict[str, str]]:
     """Those of both connectors: of the source's make, and for the sink."""
-    made = world.shop.connectors(world.bootstrap)
-    return {name: {**own, **world.sink.connector(name)} for name, own in made.items()}
+    of_make = world.shop.connectors(world.bootstrap)
+    return {name: {**own, **world.sink.connector(name)} for name, own in of_make.items()}
 
 
 def heal_peer(world: World) -> float:
     """Let the peer get over the fault as Debezium does, until its copy has it; the seconds it took."""
     began = time.monotonic()
-    world.shop.heal(_worker(world), settings(world)["peer"])
+    world.shop.heal(world.worker, settings(world)["peer"])
     world.sink.wait_healed(world)
     return round(time.monotonic() - began, 1)
 
@@ -93,15 +93,15 @@ def _wait_snapshotted(world: World, name: str) -> None:
 
 
 def _snapshotted(world: World, name: str) -> bool | None:
-    if reason := connectors.failed(_worker(world), name):
+    if reason := connectors.failed(world.worker, name):
         raise StackError(f"connector {name} failed in its first snapshot: {reason}")
-    return world.shop.streams(name, connectors.stored(_worker(world), name)) or None
+    return world.shop.streams(name, connectors.stored(world.worker, name)) or None
 
 
 def break_it(world: World, show: Show) -> Gap:
     """Scene 2: the connectors are down while rows go, tables change and the log is taken away."""
     show.title("the fault")
-    worker = _worker(world)
+    worker = world.worker
     _wait_snapshotted(world, "peer")
     connectors.stop(worker, "shop", "peer")
     gap = world.shop.break_log(alter=world.sink.alters)
@@ -174,7 +174,7 @@ def drain(world: World, act: Act) -> tuple[list[TableCheck], dict[str, int]]:
 
     Returns the comparison, and the ghosts that the peer left per table, counted meanwhile.
     """
-    end, worker = world.shop.end(), _worker(world)
+    end, worker = world.shop.end(), world.worker
 
     def covered() -> bool | None:
         offsets = {name: connectors.stored(worker, name) for name in ("shop", "peer")}
@@ -234,7 +234,3 @@ def conclude(
     proven = report["verdict"] == "MATCH" and all(result.equal for result in checks)
     kept_out = not keeps_others_out or interference.held(report["tried_while_held"])
     return proven and report["peer"]["ghosts"] > 0 and kept_out
-
-
-def _worker(world: World) -> Any:
-    return world.stack.connect

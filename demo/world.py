@@ -18,6 +18,7 @@ from demo.sinks import LAKE, Sink
 from stack import connections, jvm
 from stack.airflow import COMPONENTS, TRIGGERER, AirflowSettings
 from stack.cluster import Stack
+from stack.connect import ConnectWorker
 from stack.errors import StackError, log_tail
 from stack.fetch import cache_dir
 from stack.mysql import MySqlServer
@@ -47,6 +48,12 @@ class World:
     folder: Path
     stack: Stack
     sink: Sink = LAKE
+
+    @property
+    def worker(self) -> ConnectWorker:
+        if self.stack.connect is None:
+            raise StackError("the stack has no Connect worker")
+        return self.stack.connect
 
     @property
     def mysql(self) -> MySqlServer:

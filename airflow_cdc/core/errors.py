@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 # The errors raised by reading a malformed document: int() raises OverflowError for JSON's 1e999, and JSON of a thousand
 # brackets is a RecursionError.
 MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError)
-
-
+# what to do about a stored offset, or position, that can't be read
+RESTORE_OFFSET: Final = "Put a backup back by `airflow cdc offset restore`, or recover the pipeline."
 # A sentence that ends with another one, such as a server's, has two full stops; an ellipsis has three.
 _TWO_STOPS: Final = re.compile(r"(?<!\.)\.\.(?=\s|$)")
 

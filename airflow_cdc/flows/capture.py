@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from airflow_cdc.core.capture import CaptureSettings
-from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.errors import ConnectorError, SourceError
+from airflow_cdc.core.observation import Capture, ConnectorFacts
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import config_rules_of
@@ -71,3 +72,12 @@ def topic_names(run: Run, tables: Sequence[str]) -> dict[str, str]:
     """Table → topic, by the connector's prefix and routing."""
     capture = settings(run)
     return {table: capture.topic_of(table) for table in tables}
+
+
+def capture_in(facts: ConnectorFacts) -> Capture:
+    """The connector's settings. Raises ConfigError or SchemaError for unsupported ones."""
+    if facts.capture is None:
+        raise facts.capture_fault or ConnectorError(
+            "the connector's settings were not read", todo="See that the connector can be asked, then look again."
+        )
+    return facts.capture

@@ -13,7 +13,7 @@ from airflow_cdc.core.feeder import FeederFacts
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.text import root_cause
 from airflow_cdc.decisions.diagnosis.lag import late_events
-from airflow_cdc.flows.capture import captured, topic_names
+from airflow_cdc.flows.capture import capture_in, captured, topic_names
 from airflow_cdc.flows.lateness import young_events
 from airflow_cdc.flows.run import now_iso
 
@@ -85,11 +85,8 @@ def feeder_facts(run: Run, connector: ConnectorFacts) -> FeederFacts | None:
 
 
 def _topics(run: Run, connector: ConnectorFacts) -> list[str]:
-    if connector.capture is None:
-        raise connector.capture_fault or ConnectorError(
-            "the connector's settings were not read", todo="See that the connector can be asked, then look again."
-        )
-    return sorted({connector.capture.topic_of(table) for table in run.pipeline.source.tables})
+    capture = capture_in(connector)
+    return sorted({capture.topic_of(table) for table in run.pipeline.source.tables})
 
 
 def _groups(run: Run) -> Groups:

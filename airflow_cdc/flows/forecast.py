@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_cdc.core.errors import ConfigError, OffsetRejectedError, UnknownStateError
+from airflow_cdc.core.errors import ConfigError, UnknownStateError
 from airflow_cdc.core.forecast import Forecast, snapshot_fits
 from airflow_cdc.core.offset import StoredOffset
 from airflow_cdc.core.position import Position
@@ -90,11 +90,5 @@ def _stored(run: Run) -> tuple[StoredOffset, Position]:
             todo=f"Ask `airflow cdc diagnose {run.pipeline.name}` why.",
         )
     offset = read(run, value)
-    if offset.position is None:
-        raise OffsetRejectedError(
-            offset.fault,
-            where=run.where,
-            reasons=(offset.fault,),
-            todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
-        )
+    assert offset.position is not None  # noqa: S101 - read() raises for a value without one
     return offset, offset.position

@@ -22,7 +22,7 @@ def fault_of(run: Run, definitions: Mapping[str, Table]) -> NullFault | None:
 def require_nulls(run: Run, definitions: Mapping[str, Table]) -> None:
     """Raise ConfigError if NULLs would arrive as defaults and this run may not set the converter."""
     fault = fault_of(run, definitions)
-    if fault is not None and not (fault.settings and run.pipeline.policy.set_converter):
+    if fault is not None and not _may_set(run, fault):
         raise ConfigError(fault.what, where=run.where, todo=fault.todo)
 
 
@@ -33,11 +33,18 @@ def null_refusals(run: Run, definitions: Mapping[str, Table]) -> Iterator[tuple[
     """
     _definitions, defaults = run.clients.source.definitions_and_defaults(list(definitions))
     rules, config = config_rules_of(run.pipeline), run.clients.connector.raw_config(run.pipeline.connector.name)
+    fault = rules.null_fault(config, definitions, defaults)
+    if fault is None or _may_set(run, fault):
+        return
     for name, table in definitions.items():
-        own = {name: defaults[name]} if name in defaults else {}
-        fault = rules.null_fault(config, {name: table}, own)
-        if fault is not None and not (fault.settings and run.pipeline.policy.set_converter):
-            yield name, ConfigError(fault.what, where=f"table {name}", todo=fault.todo)
+        own = rules.null_fault(config, {name: table}, {name: defaults[name]} if name in defaults else {})
+        if own is not None:
+            yield name, ConfigError(own.what, where=f"table {name}", todo=own.todo)
+
+
+def _may_set(run: Run, fault: NullFault) -> bool:
+    """Whether settings of the connector end it, and this run may set them."""
+    return bool(fault.settings) and run.pipeline.policy.set_converter
 
 
 def set_converter(run: Run, tables: Sequence[str] = ()) -> Sequence[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Generic, Self, TypeVar
 
-from airflow_cdc.core.errors import ConfigError, ConnectorError, DeadlineError
+from airflow_cdc.core.errors import ConfigError, DeadlineError
 from airflow_cdc.core.observation import (
     Ahead,
     Capture,
@@ -30,6 +30,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
 from airflow_cdc.decisions.diagnosis.lag import ahead_of, late_ahead, late_events, waiting_of
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
+from airflow_cdc.flows.capture import capture_in
 from airflow_cdc.flows.feeder import feeder_facts, places_of
 from airflow_cdc.flows.lateness import load_observation, young_events
 from airflow_cdc.flows.replication import named_replicas
@@ -167,17 +168,8 @@ def _texts(run: Run, capture: Capture | None, ids: Iterable[Any]) -> Mapping[Any
     return {} if registry is None else registry.texts(ids)
 
 
-def _capture(facts: ConnectorFacts) -> Capture:
-    """The connector's settings. Raises ConfigError or SchemaError for unsupported ones."""
-    if facts.capture is None:
-        raise facts.capture_fault or ConnectorError(
-            "the connector's settings were not read", todo="See that the connector can be asked, then look again."
-        )
-    return facts.capture
-
-
 def _transport(run: Run, connector: ConnectorFacts) -> TransportFacts:
-    capture = _capture(connector)
+    capture = capture_in(connector)
     try:
         topics = {table: capture.topic_of(table) for table in run.pipeline.source.tables}
     except ConfigError as error:  # a fact about topics: the position is judged without them (INV 40)
@@ -188,7 +180,7 @@ def _transport(run: Run, connector: ConnectorFacts) -> TransportFacts:
 
 def _schema(run: Run, connector: ConnectorFacts) -> SchemaFacts:
     """Reads the definitions first: a history read later can only be ahead of them, which the log then shows."""
-    capture = _capture(connector)
+    capture = capture_in(connector)
     definitions, defaults = run.clients.source.definitions_and_defaults(run.pipeline.source.tables)
     history = run.clients.connector.own_topics.history(capture, run.clients.transport, definitions)
     return SchemaFacts(definitions, history, defaults)
@@ -250,7 +242,7 @@ def _watched(run: Run, observation: Observation, seconds: float) -> Observation:
     name, key = run.pipeline.connector.name, connector.key or {}
     before = connector.offset.raw if connector.offset else None
     try:
-        capture = _capture(connector)
+        capture = capture_in(connector)
         topics = _watched_topics(observation, capture)
         if not topics and _has_topics(observation):
             return observation  # nothing says whether events arrive

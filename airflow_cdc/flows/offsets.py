@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from airflow_cdc.core.errors import DeadlineError, OffsetRejectedError
+from airflow_cdc.core.errors import RESTORE_OFFSET, DeadlineError, OffsetRejectedError
 from airflow_cdc.core.offset import OffsetCodec, OffsetStore, RawOffset, StoredOffset
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.flows.capture import settings
@@ -23,12 +23,7 @@ def read(run: Run, value: RawOffset) -> StoredOffset:
     """The meaning of a stored value. Raises OffsetRejectedError if it cannot be read."""
     offset = run.clients.connector.codec.read(value, {})
     if offset.position is None:
-        raise OffsetRejectedError(
-            offset.fault,
-            where=run.where,
-            reasons=(offset.fault,),
-            todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
-        )
+        raise OffsetRejectedError(offset.fault, where=run.where, reasons=(offset.fault,), todo=RESTORE_OFFSET)
     return offset
 
 

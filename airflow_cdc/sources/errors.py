@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from airflow_cdc.core.errors import SourceError
+
+# what to do
+OTHER_POSITION: Final = "Correct source.kind, or recover: the stored position is another server's."
+OTHER_DEFINITION: Final = "Correct source.kind, or recover: the stored definition is another server's."
+ASK_SERVER: Final = "Look up what the server says. If it passes, run the step again."
+ASK_BETWEEN: Final = "Check what is between here and the server: a proxy may answer for it."
 
 
 class SourceUnreachableError(SourceError):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from stack.connect import POSTGRES_CLASS, ConnectWorker
+from stack.connect import JDBC_SINK_CLASS, POSTGRES_CLASS, ConnectWorker
 from stack.mysql import MySqlServer
 from stack.postgres import PostgresServer
 from stack.process import wait_until
@@ -84,6 +83,31 @@ def postgres_config(name: str, postgres: PostgresServer, bootstrap: str, **more:
         **PLAIN,
         **more,
     }
+
+
+def jdbc_sink(postgres: PostgresServer, schema: str, topics: str, **more: str) -> dict[str, str]:
+    """Debezium's JDBC sink of topics (a regular expression) into a schema of PostgreSQL. It needs the schema in every record."""
+    return {
+        "connector.class": JDBC_SINK_CLASS,
+        "topics.regex": topics,
+        "connection.url": f"jdbc:postgresql://{postgres.host}:{postgres.port}/postgres",
+        "connection.username": postgres.user,
+        "connection.password": postgres.password,
+        "insert.mode": "upsert",
+        "delete.enabled": "true",
+        "primary.key.mode": "record_key",
+        "schema.evolution": "basic",
+        "collection.name.format": schema + ".${source.table}",
+        "consumer.override.metadata.max.age.ms": "1000",
+        "consumer.override.auto.offset.reset": "earliest",
+        **more,
+    }
+
+
+def make_schema(postgres: PostgresServer, schema: str) -> None:
+    """An empty schema for copies, whose tables the user `cdc` may read."""
+    postgres.execute(f"CREATE SCHEMA {schema}", f"GRANT USAGE ON SCHEMA {schema} TO cdc")
+    postgres.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO cdc")
 
 
 def create(worker: ConnectWorker, name: str, settings: Mapping[str, str]) -> None:
@@ -173,29 +197,28 @@ def copied(offset: Mapping[str, Any]) -> bool:
     return bool(offset) and (not offset.get("snapshot") or bool(offset.get("snapshot_completed")))
 
 
-def copy_again(worker: ConnectWorker, settings: Mapping[str, str], timeout: float = 900.0) -> float:
-    """Let the failed peer begin anew: its offset is deleted, and it takes its first snapshot again; returns the seconds.
+def copy_again(worker: ConnectWorker, settings: Mapping[str, str], timeout: float = 900.0) -> None:
+    """Let the failed peer begin anew: its offset is deleted, and it takes its first snapshot again.
 
     What is left where Debezium does not see by itself that its position was purged, as its MariaDB connector.
     """
-    began = time.monotonic()
     stop(worker, "peer")
     worker.call("DELETE", "/connectors/peer/offsets")
     worker.call("PUT", "/connectors/peer/config", {**settings, "snapshot.mode": "initial"})
-    return _copied_again(worker, {}, began, timeout)
+    _wait_copied(worker, {}, timeout)
 
 
-def heal_itself(worker: ConnectWorker, settings: Mapping[str, str], timeout: float = 900.0) -> float:
-    """Let the failed peer recover as Debezium does: `snapshot.mode=when_needed`; returns the seconds it took.
+def heal_itself(worker: ConnectWorker, settings: Mapping[str, str], timeout: float = 900.0) -> None:
+    """Let the failed peer recover as Debezium does: `snapshot.mode=when_needed`.
 
     It is complete when its task runs and its stored offset is a new one outside a snapshot.
     """
-    lost, began = stored(worker, "peer"), time.monotonic()
+    lost = stored(worker, "peer")
     worker.call("PUT", "/connectors/peer/config", {**settings, "snapshot.mode": "when_needed"})
-    return _copied_again(worker, lost, began, timeout)
+    _wait_copied(worker, lost, timeout)
 
 
-def _copied_again(worker: ConnectWorker, lost: Mapping[str, Any], began: float, timeout: float) -> float:
+def _wait_copied(worker: ConnectWorker, lost: Mapping[str, Any], timeout: float) -> None:
     worker.call("PUT", "/connectors/peer/resume")
 
     def complete() -> bool | None:
@@ -205,4 +228,3 @@ def _copied_again(worker: ConnectWorker, lost: Mapping[str, Any], began: float, 
         return True if runs and offset != lost and copied(offset) else None
 
     wait_until(complete, timeout=timeout, what="the peer's re-snapshot to end", child=worker.child)
-    return round(time.monotonic() - began, 1)

@@ -25,7 +25,6 @@ from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from stack import cluster
-from stack.connect import JDBC_SINK_CLASS
 from stack.errors import StackError
 from stack.postgres import PostgresServer
 from stack.process import wait_until
@@ -142,10 +141,11 @@ class JdbcWorld(KeyedShop):
     def connect_all(self) -> None:
         """Both connectors at work, the shop's first rows copied."""
         worker, copies = worker_of(self.stack), self.postgres
-        copies.execute(f"CREATE SCHEMA {PIPELINE}", f"GRANT USAGE ON SCHEMA {PIPELINE} TO cdc")
-        copies.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {PIPELINE} GRANT SELECT ON TABLES TO cdc")
+        connectors.make_schema(copies, PIPELINE)
         connectors.create(worker, PIPELINE, self._source_config())
-        connectors.create(worker, SINK, self._sink_config())
+        connectors.create(
+            worker, SINK, connectors.jdbc_sink(copies, PIPELINE, rf"{PIPELINE}\.{PIPELINE}\..*", **SCHEMAS)
+        )
         self.fill()
         wait_until(lambda: self._filled() or None, timeout=EQUAL_S, what="the first copy")
 
@@ -166,24 +166,6 @@ class JdbcWorld(KeyedShop):
             **SCHEMAS,
         }
         return connectors.config(PIPELINE, self.mysql, self.bootstrap, **own)
-
-    def _sink_config(self) -> dict[str, str]:
-        copies = self.postgres
-        return {
-            "connector.class": JDBC_SINK_CLASS,
-            "topics.regex": rf"{PIPELINE}\.{PIPELINE}\..*",
-            "connection.url": f"jdbc:postgresql://{copies.host}:{copies.port}/postgres",
-            "connection.username": copies.user,
-            "connection.password": copies.password,
-            "insert.mode": "upsert",
-            "delete.enabled": "true",
-            "primary.key.mode": "record_key",
-            "schema.evolution": "basic",
-            "collection.name.format": PIPELINE + ".${source.table}",
-            "consumer.override.metadata.max.age.ms": "1000",
-            "consumer.override.auto.offset.reset": "earliest",
-            **SCHEMAS,
-        }
 
 
 @dataclass
@@ -213,7 +195,7 @@ def world(folder: Path, rows: int = ROWS) -> Iterator[JdbcWorld]:
         stack = ends.enter_context(cluster.start(folder, ("kafka", "mysql", "postgres")))
         server, worker = stack.mysql[JdbcWorld.server], stack.add_connect(PLUGINS)
         source = ends.enter_context(Proxy((server.host, server.port)))
-        made = JdbcWorld(folder, stack, source, rows // 4, connect=ends.enter_context(proxy_of(worker)))
-        made.create()
-        made.connect_all()
-        yield made
+        shop = JdbcWorld(folder, stack, source, rows // 4, connect=ends.enter_context(proxy_of(worker)))
+        shop.create()
+        shop.connect_all()
+        yield shop

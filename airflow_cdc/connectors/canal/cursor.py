@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from airflow_cdc.core.errors import CdcError, OffsetRejectedError, PositionError
+from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError, PositionError
 from airflow_cdc.core.offset import RawOffset, StoredOffset
 from airflow_cdc.core.position import Position
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -54,7 +54,7 @@ class Cursor:
             raise OffsetRejectedError(
                 f"the stored cursor cannot be read: {'; '.join(faults)}",
                 reasons=faults,
-                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                todo=RESTORE_OFFSET,
             )
         at, place = value[_IDENTITY]["sourceAddress"], value[_PLACE]
         return cls(

@@ -16,7 +16,7 @@ from airflow_cdc.connectors.debezium import KIND
 from airflow_cdc.connectors.debezium.converters import Converter, Format, read_converter
 from airflow_cdc.connectors.debezium.flattening import FLATTENS, Deletes, FlattenedForm, check_flattened
 from airflow_cdc.connectors.debezium.forms import SIDES, converter_todo
-from airflow_cdc.connectors.debezium.healing import POSTGRES_CONNECTOR, healing_settings
+from airflow_cdc.connectors.debezium.healing import healing_settings
 from airflow_cdc.connectors.debezium.names import (
     SINK,
     Named,
@@ -26,6 +26,7 @@ from airflow_cdc.connectors.debezium.names import (
     unseen_error,
 )
 from airflow_cdc.connectors.debezium.null_defaults import replaces_nulls
+from airflow_cdc.connectors.debezium.plugin_names import MARIADB, MYSQL, POSTGRES
 from airflow_cdc.connectors.debezium.routing import (
     KeyMark,
     Route,
@@ -56,14 +57,13 @@ from airflow_cdc.events.record import Ids
 from airflow_cdc.events.registry import RegistryAddress
 from airflow_cdc.events.value import Values
 
-_MYSQL_CONNECTOR = "io.debezium.connector.mysql.MySqlConnector"
 # connector.class → the kind of source that it reads
 _SOURCES: Final[Mapping[str, str]] = {
-    _MYSQL_CONNECTOR: "mysql",
-    "io.debezium.connector.mariadb.MariaDbConnector": "mariadb",
-    POSTGRES_CONNECTOR: "postgres",
+    MYSQL: "mysql",
+    MARIADB: "mariadb",
+    POSTGRES: "postgres",
 }
-_WITHOUT_DDL: Final = frozenset({POSTGRES_CONNECTOR})
+_WITHOUT_DDL: Final = frozenset({POSTGRES})
 _PLAIN_NAMING = frozenset(
     {"io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy"}
 )
@@ -127,7 +127,7 @@ class ConnectorSettings:
     healing: tuple[str, ...] = ()
     flattened: tuple[FlattenedForm, ...] = ()
     deletes_skipped: bool = False
-    kind: str = _MYSQL_CONNECTOR
+    kind: str = MYSQL
     old: bool = False
     refusals: tuple[CdcError, ...] = ()
     unnamed: CdcError | None = None

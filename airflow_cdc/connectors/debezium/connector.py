@@ -13,6 +13,7 @@ from airflow_cdc.connectors.debezium.address import is_away, pointed_at, pointed
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.history import compare_history, fold_history, newest_snapshot_ms
 from airflow_cdc.connectors.debezium.names import SNAPSHOT_MODE, by_todays_names, rebuilding_mode, server_of
+from airflow_cdc.connectors.debezium.plugin_names import POSTGRES
 from airflow_cdc.connectors.debezium.sent import last_sent
 from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.connectors.kafka_connect import offsets_topic
@@ -30,7 +31,7 @@ from airflow_cdc.core.table import Table
 # topic settings that a diagnosis examines
 _OWN_OFFSETS = "offsets.storage.topic"
 # the default port of a connector that sets none
-_PORTS = {"io.debezium.connector.postgresql.PostgresConnector": "5432"}
+_PORTS = {POSTGRES: "5432"}
 
 
 class OwnTopics:

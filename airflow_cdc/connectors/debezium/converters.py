@@ -13,16 +13,21 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from airflow_cdc.connectors.debezium.names import is_false, is_true
+from airflow_cdc.connectors.debezium.plugin_names import (
+    APICURIO,
+    APICURIO_AVRO,
+    APICURIO_JSON,
+    CONFLUENT,
+    CONFLUENT_AVRO,
+    CONFLUENT_JSON,
+    CONFLUENT_PROTOBUF,
+    JSON,
+)
 from airflow_cdc.core.endpoint import Address
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.events.record import Ids
 from airflow_cdc.events.wire.ids import CONTENT_ID, GLOBAL_ID, Framing
 
-JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
-APICURIO_AVRO: Final = "io.apicurio.registry.utils.converter.AvroConverter"
-APICURIO_JSON: Final = "io.apicurio.registry.utils.converter.ExtJsonConverter"
-_CONFLUENT: Final = "io.confluent.connect."
-_APICURIO: Final = "io.apicurio.registry.utils.converter."
 _FOUR_BYTES: Final = "Legacy4ByteIdHandler"
 
 
@@ -54,9 +59,9 @@ _ENVELOPE_NULL: Final = ("replace.null.with.default", "false")
 _REGISTRY_NULL: Final = ("ignore.default.for.nullables", "true")
 _KNOWN: Final[Mapping[str, _Known]] = {
     JSON: _Known(Format.JSON, _ENVELOPE_NULL),
-    f"{_CONFLUENT}avro.AvroConverter": _Known(Format.AVRO, _REGISTRY_NULL),
-    f"{_CONFLUENT}protobuf.ProtobufConverter": _Known(Format.PROTOBUF, _REGISTRY_NULL),
-    f"{_CONFLUENT}json.JsonSchemaConverter": _Known(Format.JSON_SCHEMA, _REGISTRY_NULL),
+    CONFLUENT_AVRO: _Known(Format.AVRO, _REGISTRY_NULL),
+    CONFLUENT_PROTOBUF: _Known(Format.PROTOBUF, _REGISTRY_NULL),
+    CONFLUENT_JSON: _Known(Format.JSON_SCHEMA, _REGISTRY_NULL),
     # seen on 2.6.13: a NULL arrives as the column's default, and no setting is read for it
     APICURIO_AVRO: _Known(Format.AVRO),
     APICURIO_JSON: _Known(Format.JSON_SCHEMA, _ENVELOPE_NULL),
@@ -140,7 +145,7 @@ def _wrapped(name: str, options: Mapping[str, str]) -> bool | None:
 
 def _framing(name: str, side: str, options: Mapping[str, str]) -> Framing | None:
     """Confluent's converters write five bytes before the message, unless a serializer of ids of another name is set."""
-    if name.startswith(_CONFLUENT):
+    if name.startswith(CONFLUENT):
         other = options.get(f"{side}.schema.id.serializer", "")
         return None if other and not other.endswith("PrefixSchemaIdSerializer") else Framing(Ids.CONFLUENT, side)
     if name != APICURIO_AVRO:  # ExtJsonConverter writes the id beside its payload, and it is read without its schema
@@ -169,7 +174,7 @@ def registry_setting(converter: Converter) -> str:
 
 
 def _url_option(name: str) -> str:
-    return "apicurio.registry.url" if name.startswith(_APICURIO) else "schema.registry.url"
+    return "apicurio.registry.url" if name.startswith(APICURIO) else "schema.registry.url"
 
 
 def _registry(name: str, options: Mapping[str, str]) -> Address:

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+from airflow_cdc.connectors.debezium.plugin_names import JSON
+
 SIDES: Final = ("key", "value")
 # headers in which registries' converters write a schema's id, by side
 _ID_HEADERS: Final = {side: re.compile(rf"apicurio\.{side}\.\w+|__{side}_schema_id") for side in SIDES}

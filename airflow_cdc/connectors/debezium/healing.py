@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from airflow_cdc.connectors.debezium.names import by_todays_names, is_true
+from airflow_cdc.connectors.debezium.plugin_names import POSTGRES
 
-POSTGRES_CONNECTOR: Final = "io.debezium.connector.postgresql.PostgresConnector"
 _AUTOCREATE: Final = "publication.autocreate.mode"
 _HEALS_ITSELF: Final[tuple[tuple[str, Callable[[str], bool]], ...]] = (
     (r"errors\.tolerance", lambda v: v == "all"),
@@ -38,10 +38,7 @@ def remakes_publication(config: Mapping[str, str]) -> str:
     The rows between the loss and the start never come. While the publication exists and covers the tables nothing is lost.
     """
     cfg = by_todays_names(config).known
-    reads_it = (
-        cfg.get("connector.class", "").strip() == POSTGRES_CONNECTOR
-        and cfg.get("plugin.name", "pgoutput") == "pgoutput"
-    )
+    reads_it = cfg.get("connector.class", "").strip() == POSTGRES and cfg.get("plugin.name", "pgoutput") == "pgoutput"
     mode = cfg.get(_AUTOCREATE, "all_tables").strip().lower()
     return f"{_AUTOCREATE}={mode}" if reads_it and mode != "disabled" else ""
 

@@ -3,8 +3,8 @@
 Connect takes a class by its whole name, by the name without its package (`MySqlConnector`, `ExtractNewRecordState`), and
 without the word for what it is (`MySql`, `Json`); `connector.class` says so in its documentation, and PluginUtils.java
 makes the names. It refuses a name that two of its plugins share. Debezium 3.6.1 itself fails on a short name of its
-connector, older releases don't. Known here are the classes that are told apart somewhere
-else in this folder; a class of another name stays as it is written.
+connector, older releases don't. Known here are the classes that are told apart somewhere else in this folder; a class of
+another name stays as it is written.
 """
 
 from __future__ import annotations
@@ -15,24 +15,27 @@ from typing import Final
 
 _KAFKA: Final = "org.apache.kafka.connect.transforms."
 _DEBEZIUM: Final = "io.debezium.transforms."
-_CONNECTORS: Final = (
-    "io.debezium.connector.mysql.MySqlConnector",
-    "io.debezium.connector.mariadb.MariaDbConnector",
-    "io.debezium.connector.postgresql.PostgresConnector",
-)
+MYSQL: Final = "io.debezium.connector.mysql.MySqlConnector"
+MARIADB: Final = "io.debezium.connector.mariadb.MariaDbConnector"
+POSTGRES: Final = "io.debezium.connector.postgresql.PostgresConnector"
+JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
+CONFLUENT: Final = "io.confluent.connect."
+CONFLUENT_AVRO: Final = f"{CONFLUENT}avro.AvroConverter"
+CONFLUENT_JSON: Final = f"{CONFLUENT}json.JsonSchemaConverter"
+CONFLUENT_PROTOBUF: Final = f"{CONFLUENT}protobuf.ProtobufConverter"
+APICURIO: Final = "io.apicurio.registry.utils.converter."
+APICURIO_AVRO: Final = f"{APICURIO}AvroConverter"
+APICURIO_JSON: Final = f"{APICURIO}ExtJsonConverter"
 _CONVERTERS: Final = (
-    "org.apache.kafka.connect.json.JsonConverter",
+    JSON,
+    CONFLUENT_JSON,
+    CONFLUENT_PROTOBUF,
+    APICURIO_JSON,
     "org.apache.kafka.connect.storage.StringConverter",
-    "io.confluent.connect.protobuf.ProtobufConverter",
-    "io.confluent.connect.json.JsonSchemaConverter",
-    "io.apicurio.registry.utils.converter.ExtJsonConverter",
     "io.debezium.converters.CloudEventsConverter",
 )
 # a name that two makers gave to their converter: the settings beside it tell whose it is
-_AVRO: Final = (
-    ("schema.registry.url", "io.confluent.connect.avro.AvroConverter"),
-    ("apicurio.registry.url", "io.apicurio.registry.utils.converter.AvroConverter"),
-)
+_AVRO: Final = (("schema.registry.url", CONFLUENT_AVRO), ("apicurio.registry.url", APICURIO_AVRO))
 _OF_DEBEZIUM: Final = (
     "ByLogicalTableRouter ContentBasedRouter ExtractChangedRecordState ExtractNewRecordState GeometryFormatTransformer "
     "HeaderToValue SchemaChangeEventFilter SwapGeometryCoordinates TimezoneConverter ToLogicalTopicRouter "
@@ -58,7 +61,7 @@ _TRANSFORMS: Final = (
 )
 # pattern of the settings whose value is a class, and its short names
 _CLASSES: Final[tuple[tuple[re.Pattern[str], Mapping[str, str]], ...]] = (
-    (re.compile(r"connector\.class"), dict(_short(_CONNECTORS, "Connector"))),
+    (re.compile(r"connector\.class"), dict(_short((MYSQL, MARIADB, POSTGRES), "Connector"))),
     (re.compile(r"(key|value)\.converter"), dict(_short(_CONVERTERS, "Converter"))),
     (re.compile(r"(transforms|predicates)\.[^.]+\.type"), dict(_short(_TRANSFORMS, "Transformation"))),
 )

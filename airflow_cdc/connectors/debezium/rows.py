@@ -13,18 +13,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from airflow_cdc.connectors.debezium.converters import (
-    JSON,
-    NULLS_SHOWN,
-    Converter,
-    Format,
-    read_converter,
-    registry_setting,
-)
+from airflow_cdc.connectors.debezium.converters import NULLS_SHOWN, Converter, Format, read_converter, registry_setting
 from airflow_cdc.connectors.debezium.events.mysql import MySqlValues
 from airflow_cdc.connectors.debezium.events.postgres import PostgresValues
 from airflow_cdc.connectors.debezium.forms import SIDES
 from airflow_cdc.connectors.debezium.names import Named, is_true, split_list, unseen_error
+from airflow_cdc.connectors.debezium.plugin_names import JSON
 from airflow_cdc.connectors.debezium.routing import full_match, is_listed, refusal
 from airflow_cdc.core.errors import CdcError, SchemaError
 from airflow_cdc.core.table import Table

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from airflow_cdc.core.errors import CdcError, OffsetRejectedError
+from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, RawOffset, StoredOffset
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.text import number_in
@@ -59,7 +59,7 @@ class FlinkCodec:
                 raise OffsetRejectedError(
                     f"the offset cannot be read: {'; '.join(faults)}",
                     reasons=faults,
-                    todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                    todo=RESTORE_OFFSET,
                 )
         old, new = _position(before), _position(after)
         if old.gtids and new.gtids:

@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 from airflow_cdc.files import replace_file
+
+CHECK_WAREHOUSE: Final = "Check the warehouse, and who may read it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def read(path: Path) -> Notes | None:
         return None
     except (OSError, *MALFORMED) as error:
         raise UnknownStateError(
-            f"the notes cannot be read: {error}", where=f"file {path}", todo="Check the warehouse, and who may read it."
+            f"the notes cannot be read: {error}", where=f"file {path}", todo=CHECK_WAREHOUSE
         ) from None
 
 
@@ -59,7 +61,7 @@ def read_rows(path: Path, version: int) -> int | None:
         raise UnknownStateError(
             f"the number of rows cannot be read: {error}",
             where=f"file {path}",
-            todo="Check the warehouse, and who may read it.",
+            todo=CHECK_WAREHOUSE,
         ) from None
 
 

@@ -15,6 +15,7 @@ from typing import Final, Self
 import pyarrow.parquet as pq
 
 from airflow_cdc.core.errors import UnknownStateError
+from airflow_cdc.sinks.hudi.notes import CHECK_WAREHOUSE
 
 _PROPERTIES: Final = Path(".hoodie") / "hoodie.properties"
 _ESCAPE: Final = re.compile(r"\\(.)")
@@ -56,7 +57,7 @@ class SharedTable:
             raise UnknownStateError(
                 f"the table's properties cannot be read: {error.strerror}",
                 where=str(folder / _PROPERTIES),
-                todo="Check the warehouse, and who may read it.",
+                todo=CHECK_WAREHOUSE,
             ) from None
         ordering = known.get("hoodie.table.ordering.fields") or known.get("hoodie.table.precombine.field", "")
         return cls(

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 COPY_SECONDS = 24 * 3600.0
 _MORE_FIELDS = 10_000
+_CLEAR_TASK = "See to what the cluster says, then clear the task."
 
 
 @explained(SinkError, "OpenSearch")
@@ -357,7 +358,7 @@ class SearchSink:
             raise SinkError(
                 f"documents could not be copied: {answer['failures'][0]}",
                 where=f"index {target}",
-                todo="See to what the cluster says, then clear the task.",
+                todo=_CLEAR_TASK,
             )
 
     def purge(self, index: str, before: float, below: int) -> tuple[int, int]:
@@ -378,7 +379,7 @@ class SearchSink:
             raise SinkError(
                 f"documents could not be removed: {answer['failures'][0]}",
                 where=f"index {index}",
-                todo="See to what the cluster says, then clear the task.",
+                todo=_CLEAR_TASK,
             )
         return int(answer["deleted"]), int(answer["version_conflicts"])
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.errors import MALFORMED, RESTORE_OFFSET, PositionError
 from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.sources.errors import OTHER_POSITION
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mysql.position import BinlogPosition
 
@@ -65,7 +66,7 @@ class MariaDbPosition:
         except MALFORMED as error:
             raise PositionError(
                 f"MariaDB position cannot be read: {error!r}",
-                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                todo=RESTORE_OFFSET,
             ) from error
 
 
@@ -74,7 +75,7 @@ def mariadb_position(position: Position) -> MariaDbPosition:
     if not isinstance(position, MariaDbPosition):
         raise PositionError(
             f"{position} is a position of a {position.kind} source, not of MariaDB",
-            todo="Correct source.kind, or recover: the stored position is another server's.",
+            todo=OTHER_POSITION,
         )
     return position
 

@@ -10,6 +10,7 @@ import pymysql
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.sources.errors import (
+    ASK_SERVER,
     SourceAccessError,
     SourceLockTimeoutError,
     SourceOutOfTimeError,
@@ -91,7 +92,7 @@ def explain(error: Exception, *, where: str, doing: str) -> SourceError:
         return SourceError(
             f"{what} [{number}]" if number else what,
             where=where,
-            todo="Look up what the server says. If it passes, run the step again.",
+            todo=ASK_SERVER,
         )
     return meaning.error(meaning.what.format(message=message, doing=doing), where=where, todo=meaning.todo)
 

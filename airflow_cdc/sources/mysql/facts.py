@@ -13,6 +13,7 @@ from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.observation import ReplicaFacts, SourceFacts
 from airflow_cdc.core.position import Available, Position
 from airflow_cdc.core.xa import XaState
+from airflow_cdc.sources.errors import OTHER_POSITION
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.forecast import purge_forecast
 from airflow_cdc.sources.mysql.gtid import GtidSet
@@ -99,7 +100,7 @@ def place_in_binlog(position: Position | None) -> BinlogPosition | None:
     if not isinstance(position, InBinlog):
         raise PositionError(
             f"{position} is a position of a {position.kind} source, which keeps no binary log",
-            todo="Correct source.kind, or recover: the stored position is another server's.",
+            todo=OTHER_POSITION,
         )
     return position.place
 

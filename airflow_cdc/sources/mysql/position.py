@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, ClassVar
 
-from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.errors import MALFORMED, RESTORE_OFFSET, PositionError
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.core.text import number_in
+from airflow_cdc.sources.errors import OTHER_POSITION
 from airflow_cdc.sources.mysql.gtid import GtidSet
 
 
@@ -33,7 +34,7 @@ class BinlogPosition:
             raise PositionError(
                 f"binlog position {self.pos!r} is not a number of bytes",
                 where=self.file,
-                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                todo=RESTORE_OFFSET,
             )
         object.__setattr__(self, "file", self.file.strip())
 
@@ -152,7 +153,7 @@ class MySqlPosition:
         except MALFORMED as error:
             raise PositionError(
                 f"MySQL position cannot be read: {error!r}",
-                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                todo=RESTORE_OFFSET,
             ) from error
 
 
@@ -161,7 +162,7 @@ def mysql_position(position: Position) -> MySqlPosition:
     if not isinstance(position, MySqlPosition):
         raise PositionError(
             f"{position} is a position of a {position.kind} source, not of MySQL",
-            todo="Correct source.kind, or recover: the stored position is another server's.",
+            todo=OTHER_POSITION,
         )
     return position
 

@@ -32,6 +32,7 @@ from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_sessi
 
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
+_SAME_KIND: Final = "Name a replica of the same kind as the source."
 _STATUS_FILTERS: Final = re.compile(r"replicate_(?:wild_)?(?:do|ignore|rewrite)_(?:db|table)")
 # settings that log a transaction without its rows; each is harmless at these values
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -88,7 +89,7 @@ class MySqlReplication:
             raise SourceError(
                 f"{source.address} is no MySQL server",
                 where=self._endpoint.where,
-                todo="Name a replica of the same kind as the source.",
+                todo=_SAME_KIND,
             )
         return faults(self.facts(conn_id), source, gtid_set(stored))
 
@@ -154,7 +155,7 @@ def gtid_set(transactions: Transactions) -> GtidSet:
     if not isinstance(transactions, GtidSet):
         raise PositionError(
             f"{transactions} are transactions of another kind of source than MySQL",
-            todo="Name a replica of the same kind as the source.",
+            todo=_SAME_KIND,
         )
     return transactions
 

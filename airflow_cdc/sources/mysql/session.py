@@ -14,6 +14,7 @@ from pymysql.cursors import DictCursor
 
 from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.sources.errors import ASK_BETWEEN
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.tls import client_options, unverified
@@ -114,7 +115,7 @@ class Session:
         raise SourceError(
             f"could not {doing}: the server returned an empty answer",
             where=self.where,
-            todo="Check what is between here and the server: a proxy may answer for it.",
+            todo=ASK_BETWEEN,
         )
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:

@@ -31,6 +31,7 @@ from airflow_cdc.core.types import (
     Time,
     Unsupported,
 )
+from airflow_cdc.sources.errors import OTHER_DEFINITION
 from airflow_cdc.sources.mysql.quoting import quote_ident
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _words(native: NativeColumn) -> MySqlWords:
     if native.source != WORDS:
         raise SchemaError(
             f"{native.type} is a type of {native.source}, and is read as one of MySQL's",
-            todo="Correct source.kind, or recover: the stored definition is another server's.",
+            todo=OTHER_DEFINITION,
         )
     return MySqlWords(column_type=native.type, **dict(native.words))  # type: ignore[arg-type]
 

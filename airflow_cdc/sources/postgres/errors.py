@@ -9,6 +9,7 @@ from typing import Final
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.sources.errors import (
+    ASK_SERVER,
     SourceAccessError,
     SourceLockTimeoutError,
     SourceOutOfTimeError,
@@ -243,7 +244,7 @@ def explain(error: Exception, *, where: str, doing: str) -> SourceError:
         return SourceError(
             f"{what} [{state}]" if state else what,
             where=where,
-            todo="Look up what the server says. If it passes, run the step again.",
+            todo=ASK_SERVER,
         )
     return meaning.error(meaning.what.format(message=message, doing=doing), where=where, todo=meaning.todo)
 

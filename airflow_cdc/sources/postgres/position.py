@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, ClassVar, Final
 
-from airflow_cdc.core.errors import MALFORMED, PositionError
+from airflow_cdc.core.errors import MALFORMED, RESTORE_OFFSET, PositionError
 from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.sources.errors import OTHER_POSITION
 
 _TEXT: Final = re.compile(r"([0-9A-Fa-f]{1,8})/([0-9A-Fa-f]{1,8})")
 _LAST: Final = (1 << 64) - 1
@@ -100,14 +101,14 @@ class PgPosition:
             if raw["kind"] != cls.kind:
                 raise PositionError(
                     f"a position of kind {raw['kind']!r} is not PostgreSQL's",
-                    todo="Correct source.kind, or recover: the stored position is another server's.",
+                    todo=OTHER_POSITION,
                 )
             read = (str(raw.get(name) or "") for name in ("snapshot", "counted_since"))
             return cls(Lsn.parse(raw["lsn"]), raw["timeline"], str(raw["system_id"]), *read)
         except MALFORMED as error:
             raise PositionError(
                 f"the position cannot be read: {error!r}",
-                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                todo=RESTORE_OFFSET,
             ) from error
 
 
@@ -116,7 +117,7 @@ def postgres_position(position: Position) -> PgPosition:
     if not isinstance(position, PgPosition):
         raise PositionError(
             f"{position} is a position of a {position.kind} source, not of PostgreSQL",
-            todo="Correct source.kind, or recover: the stored position is another server's.",
+            todo=OTHER_POSITION,
         )
     return position
 

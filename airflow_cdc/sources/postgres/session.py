@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
+from airflow_cdc.sources.errors import ASK_BETWEEN
 from airflow_cdc.sources.postgres.errors import explain
 from airflow_cdc.sources.tls import Mode, mode_of, settings_of
 
@@ -155,7 +156,7 @@ class Session:
         raise SourceError(
             f"could not {doing}: the server returned no row",
             where=self.where,
-            todo="Check what is between here and the server: a proxy may answer for it.",
+            todo=ASK_BETWEEN,
         )
 
     def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:

@@ -32,6 +32,7 @@ from airflow_cdc.core.types import (
     Unsupported,
     Uuid,
 )
+from airflow_cdc.sources.errors import OTHER_DEFINITION
 from airflow_cdc.sources.postgres.quoting import quote_ident, text_literal
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ def words_of(native: NativeColumn) -> dict[str, Any]:
     if native.source != WORDS:
         raise SchemaError(
             f"{native.type} is a type of {native.source}, and is read as one of PostgreSQL's",
-            todo="Correct source.kind, or recover: the stored definition is another server's.",
+            todo=OTHER_DEFINITION,
         )
     return dict(native.words)
 

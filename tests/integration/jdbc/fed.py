@@ -26,10 +26,11 @@ from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 from stack import connect
-from stack.connect import DEBEZIUM_CLASS, JDBC_SINK_CLASS, ConnectWorker
+from stack.connect import DEBEZIUM_CLASS, ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.postgres import PostgresServer
 from stack.process import end, wait_until
+from stack.shop import connectors
 
 SECONDS: Final = 240.0
 PLUGINS: Final = ("debezium", "debezium-postgres", "debezium-jdbc")
@@ -83,8 +84,7 @@ class Fed:
         """The database with these tables (DDL), and an empty schema for their copies."""
         self.servers.mysql.execute(f"CREATE DATABASE {self.name} CHARACTER SET utf8mb4")
         self.execute(*tables)
-        self.servers.postgres.execute(f"CREATE SCHEMA {self.name}", f"GRANT USAGE ON SCHEMA {self.name} TO cdc")
-        self.servers.postgres.execute(f"ALTER DEFAULT PRIVILEGES IN SCHEMA {self.name} GRANT SELECT ON TABLES TO cdc")
+        connectors.make_schema(self.servers.postgres, self.name)
 
     def execute(self, *statements: str) -> list[tuple[Any, ...]]:
         """SQL at the source, in its database and in UTC."""
@@ -149,23 +149,8 @@ class Fed:
 
     def sink_config(self) -> dict[str, str]:
         """The sink connector's configuration; "" leaves one of them out."""
-        server = self.servers.postgres
-        return {
-            "connector.class": JDBC_SINK_CLASS,
-            "tasks.max": "1",
-            "topics.regex": rf"{self.name}\.{self.name}\..*",
-            "connection.url": f"jdbc:postgresql://{server.host}:{server.port}/postgres",
-            "connection.username": server.user,
-            "connection.password": server.password,
-            "insert.mode": "upsert",
-            "delete.enabled": "true",
-            "primary.key.mode": "record_key",
-            "schema.evolution": "basic",
-            "collection.name.format": self.name + ".${source.table}",
-            "consumer.override.metadata.max.age.ms": "1000",
-            "consumer.override.auto.offset.reset": "earliest",
-            **SCHEMAS,
-        }
+        topics = rf"{self.name}\.{self.name}\..*"
+        return connectors.jdbc_sink(self.servers.postgres, self.name, topics, **{"tasks.max": "1"}, **SCHEMAS)
 
     def stop_source(self) -> None:
         """Stop the source connector, once it has committed all that it read."""

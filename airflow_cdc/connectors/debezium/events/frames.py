@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_cdc.connectors.debezium.converters import APICURIO_JSON, Converter, Format
+from airflow_cdc.connectors.debezium.converters import Converter, Format
 from airflow_cdc.connectors.debezium.events.envelope import Envelope
 from airflow_cdc.connectors.debezium.events.flattened import Flattened
+from airflow_cdc.connectors.debezium.plugin_names import APICURIO_JSON
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.events.wire.avro import Avro
 from airflow_cdc.events.wire.json import Json

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_cdc.core.errors import CdcError, OffsetRejectedError
+from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, StoredOffset
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition, is_mariadb
@@ -62,7 +62,7 @@ class MySqlOffset:
             raise OffsetRejectedError(
                 f"the stored offset cannot be read: {'; '.join(faults)}",
                 reasons=faults,
-                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                todo=RESTORE_OFFSET,
             )
         own = {k: value[k] for k in ("file", "pos", "ts_sec", "server_id") if value.get(k) is not None}
         gtids = None if value.get("gtids") is None else _gtids(value["gtids"])

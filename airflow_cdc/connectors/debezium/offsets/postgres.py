@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_cdc.core.errors import CdcError, OffsetRejectedError
+from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, StoredOffset
 from airflow_cdc.core.position import JsonObject, Position
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
@@ -64,7 +64,7 @@ class PgOffset:
             raise OffsetRejectedError(
                 f"the stored offset cannot be read: {'; '.join(faults)}",
                 reasons=faults,
-                todo="Put a backup back by `airflow cdc offset restore`, or recover the pipeline.",
+                todo=RESTORE_OFFSET,
             )
         lsns = {name: None if value.get(name) is None else Lsn(value[name]) for name in _LSNS}
         return cls(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_cdc.connectors.debezium import routing
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector, address_in
 from airflow_cdc.connectors.debezium.healing import remakes_publication
@@ -103,3 +104,11 @@ def test_a_connector_by_its_short_name_is_no_other_connector(name: str) -> None:
     assert address_in(config) == "db:5432"
     # else nobody hears that it makes a lost publication again, without the rows of the time between (INV 5)
     assert remakes_publication(config) == "publication.autocreate.mode=all_tables"
+
+
+def test_every_class_that_is_told_apart_is_known_by_its_short_name() -> None:
+    classes = {*routing._HARMLESS_TRANSFORMS, *routing._KEEPS_TOPICS, *routing._ROUTERS, *routing._TRANSFORM_REASONS}
+    classes -= {"io.debezium.transforms.Filter"}  # Kafka's own has that name, too, and every worker has it
+    for whole in classes:
+        settings = by_todays_names({"transforms.t.type": whole.rpartition(".")[2]})
+        assert settings.known["transforms.t.type"] == whole
