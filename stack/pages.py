@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -74,33 +75,53 @@ def strategies() -> str:
     """Each way to recover, from the table of the code: when, its steps, what it loses."""
     from airflow_cdc.decisions.diagnosis.strategy import NOTHING, STRATEGIES
 
-    blocks = []
+    blocks, shown = [], dict[tuple[str, ...], str]()
     for row in STRATEGIES.values():
         steps = " → ".join(f"`{step}`" for step in row.steps) or "none: you do it by hand"
+        if (same := shown.setdefault(tuple(row.steps), row.code)) != row.code:
+            steps = f"as {same}"
         loses = "nothing" if row.data_loss == NOTHING else row.data_loss
         sink = "\n- **Without a sink:** works, too" if row.sinkless else ""
         source = "\n- **Sources:** only those that offer it" if row.special else ""
-        blocks.append(f"## {row.code}\n\n{row.when}\n\n- **Steps:** {steps}\n- **Loses:** {loses}{source}{sink}\n")
+        blocks.append(f"### {row.code}\n\n{row.when}\n\n- **Steps:** {steps}\n- **Loses:** {loses}{source}{sink}\n")
     return "\n".join(blocks)
 
 
 def commands() -> str:
-    """Each command with its options, from the parser's own definition."""
+    """Each command with its options, from the parser's own definition; what most of them take is said once."""
     from airflow_cdc.cli.definition import ARG_ANSWERS, get_cdc_cli_commands
 
     answers = {arg.flags for arg in ARG_ANSWERS}
     (group,) = get_cdc_cli_commands()
-    blocks = []
-    for name, action in _actions("airflow cdc", group):
-        own = [arg for arg in action.args if arg.flags not in answers and arg.flags[0] not in _EVERYWHERE]
-        lines = [f"- `{', '.join(arg.flags)}`: {_unescaped(arg.kwargs['help'])}" for arg in own]
-        more = (
-            ["- one option for each question, grouped by `airflow cdc init --help`"] if name.endswith(" init") else []
+    own = {
+        name: (
+            action,
+            [_option(arg) for arg in action.args if arg.flags not in answers and arg.flags[0] not in _EVERYWHERE],
         )
-        blocks.append("\n".join((f"### {name}\n", f"{_unescaped(action.help)}.\n", *lines, *more)) + "\n")
+        for name, action in _actions("airflow cdc", group)
+    }
+    taken = Counter(option for _, options in own.values() for option in options)
+    shared = {option for option, times in taken.items() if times >= _SHARED}
+    blocks = ["\n".join(["Several commands take these:\n", *(_line(one) for one in taken if one in shared)]) + "\n"]
+    for name, (action, options) in own.items():
+        also = ", ".join(f"`{flags}`" for flags, _ in (one for one in options if one in shared))
+        lines = [f"- {also}"] * bool(also) + [_line(one) for one in options if one not in shared]
+        if name.endswith(" init"):
+            lines.append("- one option for each question, grouped by `airflow cdc init --help`")
+        blocks.append("\n".join((f"### {name}\n", f"{_unescaped(action.help)}.\n", *lines)) + "\n")
     return "\n".join(blocks)
 
 
+def _option(arg: Any) -> tuple[str, str]:
+    return ", ".join(arg.flags), _unescaped(arg.kwargs["help"])
+
+
+def _line(option: tuple[str, str]) -> str:
+    return f"- `{option[0]}`: {option[1]}"
+
+
+# an option that so many commands take is explained above them
+_SHARED: Final = 3
 _EVERYWHERE: Final = ("-o", "--registry", "-v")
 
 

@@ -39,7 +39,7 @@ def test_sentences_are_counted_without_code_and_addresses() -> None:
 def test_pages_for_users_are_few_and_short() -> None:
     pages = prose.user_pages()
     counts = prose.counts(page.read_text() for page in pages)
-    assert len(pages) <= 31  # each kind of sink has its page
+    assert len(pages) <= 30
     assert counts.words <= 40_000
     assert counts.median <= 14
     assert counts.passive <= 0.2

@@ -365,7 +365,7 @@ def test_the_page_says_what_to_do(web: Any, filled: ReportStore) -> None:
     text = web("VIEWER").get(f"{PREFIX}/pipelines/shop").text
     assert "<h2>What to do</h2>" in text
     assert "<strong>Do:</strong> trigger" in text
-    assert "how-to/replicas.md" not in text
+    assert "connector-failed.md" not in text
     # what it says of another system would mislead somebody at night
     assert "MariaDB" not in text
     keep(filled, at(HEALTHY, 1))
