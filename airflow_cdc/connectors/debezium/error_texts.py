@@ -43,6 +43,12 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "the connector was to rebuild its definitions at its offset, and has none",
     ),
     KnownText(
+        "OFFSET_MISSING",
+        78,
+        r"Source offset '\w+' parameter is missing",
+        "what is stored for the connector is no position of this kind of connector: put back a backup of its offset",
+    ),
+    KnownText(
         "SCHEMA_HISTORY_MISSING",
         80,
         r"db.history topic (or its content )?is (fully or partially )?missing|(schema|database) history.{0,60}(missing|not found)",
@@ -85,7 +91,9 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
         "BINLOG_PURGED",
         110,
-        r"trying to read (binlog|change stream|redo log) starting at|is no longer available on the server",
+        r"trying to read (binlog|change stream|redo log) starting at|is no longer available on the server|"
+        # Airbyte looks before it starts Debezium's engine
+        r"Saved offset no longer present on the server|Binlog \S+ is not available",
         "the connector's position is no longer on the server",
         says="trying to read binlog starting at …, but this is no longer available on the server. Reconfigure the connector to use a snapshot when needed",
     ),

@@ -203,6 +203,12 @@ SHARED: Final[tuple[KnownText, ...]] = (
     ),
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
+        187,
+        r"Table definition has changed, please retry transaction",
+        "a table was altered while the connector read it for a snapshot: restart it when no statement changes the tables",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED_TRANSIENT",
         190,
         r"Communications link failure|EventDataDeserializationException.{0,200}end of stream|"
         r"Failed to read next byte from position|Lost connection to|server has gone away|Server shutdown in progress|"

@@ -11,6 +11,14 @@ _OWN_CLIENTS: Final = (
     " (schema.history.internal.producer.* and .consumer.*), and a restart does not help"
 )
 TEXTS: Final[tuple[KnownText, ...]] = (
+    # before what its cause says: a database or a broker that a sink's task names is none of the source's
+    KnownText(
+        "SINK_CONNECTOR_FAILED",
+        1,
+        r"Exiting WorkerSinkTask due to unrecoverable exception|WorkerSinkTask\{id=\S+\} Task threw an uncaught",
+        "a sink connector's task ended: its cause says which record it can't write, or which server refuses it. The topics keep"
+        " what it did not write for as long as their retention",
+    ),
     KnownText(
         "TRANSPORT_MISCONFIGURED",
         130,

@@ -58,12 +58,43 @@ def test_the_last_line_alone_names_it_too(line: str, code: str) -> None:
             "CONNECTOR_FAILED_TRANSIENT",
         ),
         ("connector requires binlog file 'a.000001', but MySQL only has b.000001, b.000002", "SOURCE_CHANGED"),
+        (
+            "org.apache.kafka.connect.errors.ConnectException: Source offset 'file' parameter is missing",
+            "OFFSET_MISSING",
+        ),
+        (
+            "java.sql.SQLException: Table definition has changed, please retry transaction",
+            "CONNECTOR_FAILED_TRANSIENT",
+        ),
+        # Airbyte, of MySQL
+        (
+            "ConfigErrorException: Saved offset no longer present on the server. Please reset the connection",
+            "BINLOG_PURGED",
+        ),
+        ("ERROR Binlog mysql-bin.000123 is not available. This is a critical error", "BINLOG_PURGED"),
         ("", "UNKNOWN"),
         (NOISE, "UNKNOWN"),
     ],
 )
 def test_what_is_said_names_the_problem(text: str, code: str) -> None:
     assert explain(text).code == code
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.sql.BatchUpdateException: Data truncation: Data too long for column 'name' at row 1",
+        "java.sql.SQLException: Access denied for user 'sink'@'10.0.0.9'",
+        "com.mysql.cj.jdbc.exceptions.CommunicationsException: Communications link failure",
+    ],
+)
+def test_a_sink_whose_task_ended_is_not_taken_for_the_source(cause: str) -> None:
+    text = f"""[2024-05-01 10:00:00,000] ERROR WorkerSinkTask{{id=jdbc-0}} Task threw an uncaught and unrecoverable exception. Task is being killed
+org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception.
+\tat org.apache.kafka.connect.runtime.WorkerSinkTask.deliverMessages(WorkerSinkTask.java:624)
+Caused by: {cause}
+"""
+    assert explain(text).code == "SINK_CONNECTOR_FAILED"
 
 
 @pytest.mark.parametrize(
