@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
+from itertools import pairwise
 from typing import Final
 
 
@@ -84,6 +85,7 @@ _WRAPPERS: Final = tuple(
         r"\[(?:pod|container)/[^\]]+\] ",  # kubectl logs --prefix
         r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@-]+\[\d+\]: ",  # journald, syslog
         r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w+ > ",  # Airbyte and other runners
+        r"\[\d{4}-\d\d-\d\d[^\]]*\] \{(?:subprocess|pod_manager|docker)\.py:\d+\} INFO - ",  # a task of Airflow
     )
 )
 _ESCAPED: Final = re.compile(r"\\+n(?:\\+t|\s*at |\s*Caused by)|\\+r\\+n")
@@ -97,7 +99,9 @@ _TRACES: Final = (
     "error.stack_trace",
     "error",
     "throwable",
+    "thrown",
 )
+_NO_DATE: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a log's own clock
 _LEVELS: Final = ("level", "severity", "levelname", "log.level", "loglevel", "lvl")
 _TIMES: Final = ("@timestamp", "timestamp", "time", "ts")
 
@@ -108,8 +112,32 @@ def entries(text: str) -> tuple[Entry, ...]:
     traces = tuple(_failed_tasks(plain))
     if traces:
         return traces
-    lines = [line for raw in plain.splitlines() for line in _unescaped(_of_json(_unwrapped(raw))).splitlines()]
-    return tuple(_grouped(lines))
+    blocks = [_unescaped(_of_json(_unwrapped(raw))).splitlines() for raw in plain.splitlines()]
+    backwards = _newest_first(block[0] for block in blocks if block)
+    if backwards and _upside_down([line for block in blocks for line in block]):
+        blocks.reverse()
+        backwards = False
+    grouped = tuple(_grouped(line for block in blocks for line in block))
+    return grouped[::-1] if backwards else grouped
+
+
+def _newest_first(lines: Iterable[str]) -> bool:
+    """Whether a log was copied from a page that shows the newest line on top, as Kibana and Datadog do.
+
+    Without a date, two lines may be on both sides of midnight.
+    """
+    times = [at for line in lines if (at := _time(line)) is not None]
+    few = 1 if all(at.year > _NO_DATE.year for at in times) else 2
+    return len(set(times)) > few and all(later <= before for before, later in pairwise(times))
+
+
+def _upside_down(lines: Sequence[str]) -> bool:
+    """Whether each line is an entry of its own there, so that a trace stands above its exception."""
+    at = [line.lstrip().startswith("at ") for line in lines]
+    heads = [not is_at and _CONTINUES.match(line) is not None for is_at, line in zip(at, lines, strict=True)]
+    above = sum(frame and head for frame, head in zip(at, heads[1:], strict=False))
+    below = sum(frame and head for frame, head in zip(at[1:], heads, strict=False))
+    return above > below
 
 
 def _plain(text: str) -> str:
@@ -176,11 +204,25 @@ def _first(document: dict[str, object], names: Iterable[str]) -> str:
         value = document.get(name)
         if isinstance(value, str) and value:
             return value
+        if (
+            isinstance(value, dict) and "name" in value
+        ):  # Log4j's own: {"thrown": {"name": …, "message": …, "cause": {…}}}
+            return "\nCaused by: ".join(_causes(value))
         if isinstance(value, dict):  # {"exception": {"stackTrace": …}}, {"log": {"level": …}}
-            below = _first(value, (*_TRACES, *_MESSAGES, "stacktrace"))
+            below = _first(value, (*_TRACES, *_MESSAGES))
             if below:
                 return below
     return ""
+
+
+def _causes(thrown: Mapping[str, object]) -> Iterator[str]:
+    """The exception that a logger wrote as an object, and those that caused it."""
+    if isinstance(trace := thrown.get("extendedStackTrace"), str):
+        yield trace
+        return
+    yield f"{thrown.get('name')}: {thrown.get('message')}"
+    if isinstance(cause := thrown.get("cause"), dict):
+        yield from _causes(cause)
 
 
 def _unescaped(line: str) -> str:
@@ -228,7 +270,7 @@ def _time(line: str) -> datetime | None:
     match = _TIME.search(line[:120])
     if match is None:
         return None
-    day = match[1] or "1970-01-01"
+    day = match[1] or f"{_NO_DATE:%Y-%m-%d}"
     try:
         return datetime.fromisoformat(f"{day}T{match[2] or match[3]}")
     except ValueError:

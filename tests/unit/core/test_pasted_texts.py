@@ -83,6 +83,21 @@ def _json_log(text: str) -> str:
     return json.dumps(line)
 
 
+def _log4j_json(text: str) -> str:
+    """With `stacktraceAsString=false`, its default: the exception is an object with its causes."""
+    first, *causes = text.replace("\n\tat ", " at ").replace("\n\t... ", " ").split("\nCaused by: ")
+    thrown: dict[str, object] = {}
+    for cause in reversed([first.partition("\n")[2] or first, *causes]):
+        name, _, message = cause.partition(": ")
+        thrown = {"name": name, "message": message, "extendedStackTrace": []} | ({"cause": thrown} if thrown else {})
+    line = {"instant": {"epochSecond": 1}, "level": "ERROR", "message": first.partition("\n")[0], "thrown": thrown}
+    return json.dumps(line)
+
+
+def _airflow(text: str) -> str:
+    return "\n".join(f"[2026-10-02, 04:11:09 UTC] {{subprocess.py:93}} INFO - {line}" for line in text.splitlines())
+
+
 def _docker_json(text: str) -> str:
     return "\n".join(json.dumps({"log": f"{line}\n", "stream": "stderr"}) for line in text.splitlines())
 
@@ -122,7 +137,7 @@ def _wrapped(text: str) -> str:
 
 
 WRAPPERS: list[Callable[[str], str]] = [
-    _docker, _kubernetes, _pod, _journal, _quoted, _status, _all_connectors, _json_log, _docker_json, _yaml, _typographic,
+    _airflow, _log4j_json, _docker, _kubernetes, _pod, _journal, _quoted, _status, _all_connectors, _json_log, _docker_json, _yaml, _typographic,
     _escaped, _coloured, _wrapped,
 ]  # fmt: skip
 
@@ -153,6 +168,24 @@ KILLED = (
 
 def test_the_newest_failure_leads_and_one_that_healed_before_it_is_mentioned() -> None:
     found = finding(AT.format("2:11", "WARN", SLOT) + READS + KILLED)
+    assert (found.leads.code, [one.code for one in found.over]) == ("CONNECTOR_FAILED", ["SLOT_MISSING"])
+    assert "password" in found.leads.line
+    assert not found.healed
+
+
+def _by_entry(text: str) -> str:
+    return "".join(reversed([f"[{entry}" for entry in text.split("\n[") if entry])).replace("[[", "[")
+
+
+def _by_line(text: str) -> str:
+    return "\n".join(reversed(text.splitlines()))
+
+
+@pytest.mark.parametrize("shown", [_by_line, _by_entry], ids=["lines", "entries"])
+def test_a_log_whose_newest_line_stands_on_top_is_read_from_its_end(shown: Callable[[str], str]) -> None:
+    trace = "\tat org.postgresql.core.v3.ConnectionFactoryImpl.open(ConnectionFactoryImpl.java:1)\n"
+    log = AT.format("2:11", "WARN", SLOT) + "\n" + READS + "\n" + KILLED + trace
+    found = finding(shown(log))
     assert (found.leads.code, [one.code for one in found.over]) == ("CONNECTOR_FAILED", ["SLOT_MISSING"])
     assert "password" in found.leads.line
     assert not found.healed
