@@ -13,7 +13,7 @@ VOICE: Final = Voice(
     r"\bio\.debezium\b|\bio\.deb\.|\bi\.d\.[cpejr]\w*\.|DebeziumException|com\.github\.shyiko|org\.apache\.kafka\.connect\.",
     ended=r"task is being killed|uncaught and unrecoverable exception|this connector will be stopped|"
     r"engine has terminated|engine failed to start|unable to (initialize and )?start connector's task class|"
-    r"error while trying to run connector class|so it stops this connector",
+    r"error while trying to run connector class|so it stops this connector|connector completed: success = 'false'",
     healed=r"source task finished initialization and start|connected to (mysql |mariadb )?binlog at|"
     r"keepalive thread is running|records sent during previous|switching off the filtering|processing messages$",
 )
@@ -215,6 +215,12 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         "the connector skips statements that it cannot parse: if one changed a captured table, later rows are decoded wrongly",
     ),
     KnownText(
+        "CONNECTOR_FAILED",
+        168,
+        r"Exceeded maximum number of attempts to publish event",
+        "what Debezium Server writes to refuses the events, or does not answer: the lines before this one say what it said",
+    ),
+    KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
         175,
         r"No TableMapEventData has been found for table id|MissingTableMapEventException",
@@ -270,7 +276,8 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         r"Connection refused|Connection reset|Broken pipe|No route to host|UnknownHostException|SocketException|"
         r"EOFException|SocketTimeoutException|connect(ion)? timed out|Read timed out|Failed to connect to|"
         r"Could not execute heartbeat action|communication failure event|Connection is closed|Name or service not known|"
-        r"unexpected end of stream|Network is unreachable|ReaderThreadLifecycleListener\.onCommunicationFailure",
+        r"unexpected end of stream|Network is unreachable|ReaderThreadLifecycleListener\.onCommunicationFailure|"
+        r"conflicting operation \(e\.g\. worker rebalance\)",
         CUT,
     ),
 )

@@ -195,7 +195,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
         "CONNECTOR_FAILED_TRANSIENT",
         193,
-        r"Database connection failed when (reading from|writing to) copy|"
+        r"Database connection failed when (reading from|writing to|starting) copy|"
         r"terminating (connection|walsender process|logical replication)|the database system is |"
         r"remaining connection slots are reserved|too many clients|Could not create (PostgreSQL|PG) connection|"
         r"\(Error: (57P0\d|08\w{3}|53\w{3})\)|server closed the connection|connection has been closed|"

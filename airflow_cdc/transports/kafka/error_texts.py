@@ -15,7 +15,8 @@ TEXTS: Final[tuple[KnownText, ...]] = (
     KnownText(
         "SINK_CONNECTOR_FAILED",
         1,
-        r"Exiting WorkerSinkTask due to unrecoverable exception|WorkerSinkTask\{id=\S+\} Task threw an uncaught",
+        r"Exiting WorkerSinkTask due to unrecoverable exception|WorkerSinkTask\{id=\S+\} Task threw an uncaught|"
+        r"Task threw an uncaught[^\n]{0,200}\(org\.apache\.kafka\.connect\.runtime\.WorkerSinkTask",
         "a sink connector's task ended: its cause says which record it can't write, or which server refuses it. The topics keep"
         " what it did not write for as long as their retention",
     ),

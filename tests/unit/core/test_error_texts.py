@@ -66,6 +66,26 @@ def test_the_last_line_alone_names_it_too(line: str, code: str) -> None:
             "java.sql.SQLException: Table definition has changed, please retry transaction",
             "CONNECTOR_FAILED_TRANSIENT",
         ),
+        ("PSQLException: Database connection failed when starting copy", "CONNECTOR_FAILED_TRANSIENT"),
+        (
+            "Cannot complete request because of a conflicting operation (e.g. worker rebalance)",
+            "CONNECTOR_FAILED_TRANSIENT",
+        ),
+        (
+            (
+                "Task threw an uncaught and unrecoverable exception. Task is being killed and will not recover until manually"
+                " restarted. (org.apache.kafka.connect.runtime.WorkerSinkTask) [task-thread-jdbc-0]"
+            ),
+            "SINK_CONNECTOR_FAILED",
+        ),
+        # Debezium Server's last words, whatever its error is
+        (
+            (
+                "ERROR [io.deb.ser.ConnectorLifecycle] (pool-7-thread-1) Connector completed: success = 'false', message ="
+                " 'Stopping connector after error', error = 'java.lang.IllegalStateException: no room'"
+            ),
+            "CONNECTOR_FAILED",
+        ),
         # Airbyte, of MySQL
         (
             "ConfigErrorException: Saved offset no longer present on the server. Please reset the connection",
