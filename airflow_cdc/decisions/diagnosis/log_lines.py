@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
@@ -215,14 +215,15 @@ def _first(document: dict[str, object], names: Iterable[str]) -> str:
     return ""
 
 
-def _causes(thrown: Mapping[str, object]) -> Iterator[str]:
+def _causes(thrown: object) -> Iterator[str]:
     """The exception that a logger wrote as an object, and those that caused it."""
+    if not isinstance(thrown, dict):
+        return
     if isinstance(trace := thrown.get("extendedStackTrace"), str):
         yield trace
         return
     yield f"{thrown.get('name')}: {thrown.get('message')}"
-    if isinstance(cause := thrown.get("cause"), dict):
-        yield from _causes(cause)
+    yield from _causes(thrown.get("cause"))
 
 
 def _unescaped(line: str) -> str:
