@@ -63,6 +63,11 @@ class Form:
     flat: str = ""
 
     @property
+    def is_placed(self) -> bool:
+        """Whether every change says where in the log it is. Without that, rows that go on changing stay undecided, as the docs say."""
+        return self.flat in {"", "rewrite", "rewrite-with-tombstone"}
+
+    @property
     def has_registry(self) -> bool:
         return bool(self.kind)
 
