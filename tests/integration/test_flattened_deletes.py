@@ -16,7 +16,7 @@ import pytest
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.apply import few
-from stack import fetch
+from stack import fetch, registry
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker, start_connect, wait_ready
 from stack.process import end, wait_until
 from tests.faults_diagnosis.unfollowed import FORMS
@@ -59,6 +59,7 @@ LOST: Final[Mapping[str, Mapping[str, str]]] = {MODE: {MODE: "drop"}, "1.9 as it
 _NAMES: Final = next(form for form in FORMS if form.name == "names_1x")
 _OF_1_9: Final = {"snapshot.mode": "schema_only", "schema.history.internal.store.only.captured.databases.ddl": ""}
 _WORKER_1_9: Final = {
+    **registry.WORKER,  # its jars name no plugins in service files
     "group.id": "flat_1",
     **{f"{part}.storage.topic": f"flat_1_{part}s" for part in ("config", "offset", "status")},
 }
