@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -166,6 +167,18 @@ def _named(columns: Sequence[Column]) -> str:
     return ", ".join(f"{quote_ident(column.name)}: {sink_type(column)}" for column in columns)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Python does not look for circles within the block: few records make some hundred thousand objects, and none of these."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 @dataclass(frozen=True, slots=True)
 class InMemory:
     """The one decoder in the driver's process. Satisfies ports.PlainDecoder.
@@ -183,8 +196,11 @@ class InMemory:
     ) -> Sequence[PlainChange]:
         """See ports.PlainDecoder."""
         every: list[Record] = list(records)  # type: ignore[arg-type]
+        with _uncollected():
+            return self._of(every, Want(Side.ROW if before else Side.NONE, Side.ROW), rows_from)
+
+    def _of(self, every: Sequence[Record], want: Want, rows_from: Mapping[int, int]) -> Sequence[PlainChange]:
         earlier = [one for one in every if one.offset < rows_from.get(one.partition, 0)]
-        want = Want(Side.ROW if before else Side.NONE, Side.ROW)
         if not earlier:
             return self._decoded(every, want)
         own = [one for one in every if one.offset >= rows_from.get(one.partition, 0)]

@@ -92,6 +92,17 @@ def within(number: int, low: int, high: int) -> int:
     return number
 
 
+def bounded(low: int, high: int, each: int = 1) -> Callable[[int], int]:
+    """The read of a number that is one of these: so many times it. The bounds are looked at once and not for each value."""
+
+    def read(number: int) -> int:
+        if low <= number <= high:
+            return number * each
+        raise NoValueError
+
+    return read
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What a wiring is asked to read: a type, and of a struct its fields, in the order in which they are wanted.

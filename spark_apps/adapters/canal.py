@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_cdc.connectors.canal.events.frames import Flat, Packets
-from airflow_cdc.connectors.canal.packets import check_installed
+from airflow_cdc.connectors.canal.events.packets import check_installed
 from airflow_cdc.connectors.canal.statements import read_statements
 from airflow_cdc.events.decoder import Plan
 from airflow_cdc.spark_apps.events import SIDES, InMemory, decode, want_of

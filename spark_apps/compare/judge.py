@@ -18,6 +18,7 @@ from airflow_cdc.decisions.compare.verdict import (
     KEYS_HELD,
     STRANGE,
     UNKNOWN,
+    UNPLACED,
     Image,
     ImageCount,
     KeyEvidence,
@@ -167,6 +168,8 @@ class KeyJudgement:
             self.outcome.source_rows += rows_held(KeyVerdict.UNSETTLED, evidence)
             if evidence.strange:
                 self.outcome.add_caveats(STRANGE)
+            if evidence.unplaced:
+                self.outcome.add_caveats(UNPLACED)
 
 
 def _added(evidence: KeyEvidence, shown: Covered | None) -> tuple[Covered, ...]:

@@ -29,22 +29,43 @@ _JSON: Final[Mapping[str, str]] = {
 # names of schemas that Avro allows; of fields, too, where the fields are Avro's
 _SCHEMA_NAMES: Final = {"schema.name.adjustment.mode": "avro"}
 _FIELD_NAMES: Final = {"field.name.adjustment.mode": "avro"}
-_FLATTENED: Final[Mapping[str, str]] = {
-    "transforms": "unwrap",
-    "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
-    "transforms.unwrap.delete.tombstone.handling.mode": "rewrite",
-    "transforms.unwrap.add.fields": "op,source.ts_ms,source.gtid,source.server_id,source.file,source.pos,source.row",
-    "transforms.unwrap.replace.null.with.default": "false",
+_TRANSFORM: Final[Mapping[str, str]] = {
+    "type": "io.debezium.transforms.ExtractNewRecordState",
+    "replace.null.with.default": "false",
+}
+_WHOLE: Final = {"add.fields": "op,source.ts_ms,source.gtid,source.server_id,source.file,source.pos,source.row"}
+_MODE: Final = "delete.tombstone.handling.mode"
+# what the transform makes of a delete, and whether it adds what a change's place is told by → its settings
+FLATTENED: Final[Mapping[str, Mapping[str, str]]] = {
+    "rewrite": {_MODE: "rewrite", **_WHOLE},
+    "rewrite-with-tombstone": {_MODE: "rewrite-with-tombstone", **_WHOLE},
+    "rewrite, nothing added": {_MODE: "rewrite"},
+    "tombstone": {_MODE: "tombstone", **_WHOLE},
+    "delete-to-tombstone, nothing added": {_MODE: "delete-to-tombstone"},
+    "as it comes": {},
+    # of before 2.5: a connector of today takes neither
+    "the older rewrite": {"delete.handling.mode": "rewrite", "drop.tombstones": "false", **_WHOLE},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How events are written. `kind`: a converter's class, "" for Connect's own JSON; `ids`: a key of stack.registry.FORMS."""
+    """How events are written.
+
+    Attributes:
+        kind: a converter's class, "" for Connect's own JSON.
+        ids: a key of stack.registry.FORMS.
+        flat: a key of FLATTENED, "" for whole envelopes.
+    """
 
     kind: str = ""
     ids: str = ""
-    flattened: bool = False
+    flat: str = ""
+
+    @property
+    def is_placed(self) -> bool:
+        """Whether every change says where in the log it is. Without that, rows that go on changing stay undecided, as the docs say."""
+        return self.flat in {"", "rewrite", "rewrite-with-tombstone"}
 
     @property
     def has_registry(self) -> bool:
@@ -52,9 +73,9 @@ class Form:
 
     @property
     def name(self) -> str:
-        """For people: a key of FORMATS, and whether it is flattened."""
+        """For people: a key of FORMATS, and how it is flattened."""
         format_ = next(name for name, one in FORMATS.items() if one == (self.kind, self.ids))
-        return f"{format_}{', flattened' if self.flattened else ''}"
+        return f"{format_}{f', flattened ({self.flat})' if self.flat else ''}"
 
     def fitting(self, table: Table) -> Table:
         """The table without columns to which Avro would give the name of another: one such table stops the connector for good."""
@@ -69,7 +90,10 @@ class Form:
 
     def settings(self, modes: Mapping[str, str], schemas: Registry | None) -> dict[str, str]:
         """The connector's settings of these modes in this form. `schemas`: asked for by forms that have a registry."""
-        flat = _FLATTENED if self.flattened else {}
+        flat = {}
+        if self.flat:
+            own = {**_TRANSFORM, **FLATTENED[self.flat]}
+            flat = {"transforms": "unwrap"} | {f"transforms.unwrap.{name}": value for name, value in own.items()}
         if not self.kind:
             return {**_JSON, **modes, **flat}
         if schemas is None:
@@ -97,10 +121,10 @@ def legal(name: str) -> str:
 
 
 def form_of(seed: int, without: frozenset[str] = frozenset()) -> Form:
-    """The form of a seed: half of them JSON, with or without schemas as its modes say, and two of five flattened."""
+    """The form of a seed: half of them JSON, with or without schemas as its modes say, and two of five flattened in some way."""
     dice = random.Random(f"wire {seed}")
     names = [name for name, (kind, _) in FORMATS.items() if kind]
     drawn = dice.choice(names) if dice.random() < 0.5 else "JSON"
-    flattened = dice.random() < 0.4
+    flat = dice.choice(list(FLATTENED)) if dice.random() < 0.4 else ""
     kind, ids = FORMATS["JSON" if "formats" in without else drawn]
-    return Form(kind, ids, flattened and "flattened" not in without)
+    return Form(kind, ids, "" if "flattened" in without else flat)

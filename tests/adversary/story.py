@@ -59,7 +59,7 @@ class Story:
         for op in self.generator.fill():
             self.do(op)
         self.pipe.follow()
-        with self.heat():
+        with self.heat() if self.pipe.form.is_placed else nullcontext():
             if not self.first_copy():
                 return
         if self.tamper:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from airflow_cdc.connectors.canal.packets import DDL_MARK, flat_texts, is_packet
+from airflow_cdc.connectors.canal.events.packets import DDL_MARK, flat_texts, is_packet
 from airflow_cdc.core.errors import MALFORMED, TransportError
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.read_json import read_json

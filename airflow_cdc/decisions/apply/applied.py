@@ -34,8 +34,7 @@ class Highest(NamedTuple):
         return cls(int(n or 0), int(pos or 0), int(row or 0), str(log or ""), int(log_n or 0))
 
 
-@dataclass(frozen=True, slots=True)
-class LastChange:
+class LastChange(NamedTuple):
     """The last applied change of a partition: its place in the source's log, and when it was committed.
 
     `log` and `log_n` name the file in which the place's `pos` is an offset; `ts_ms` is in milliseconds since 1970.
@@ -50,7 +49,7 @@ class LastChange:
 
     def same_place(self, other: LastChange) -> bool:
         """Whether both are the same change."""
-        return replace(self, ts_ms=0) == replace(other, ts_ms=0)
+        return self[:-1] == other[:-1]
 
     def is_older_than(self, other: LastChange) -> bool:
         """An earlier position and an earlier time, in one server's files.
@@ -63,7 +62,7 @@ class LastChange:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {**{name: getattr(self, name) for name in self.__slots__}, "place": list(self.place)}
+        return {**self._asdict(), "place": list(self.place)}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> LastChange:

@@ -51,6 +51,11 @@ STRANGE = (
     "rows of the source are none of those that their own changes in the log pass through: the connector decodes a column"
     " otherwise than the server reads it, or changes are missing from the log"
 )
+# of keys that are given up
+UNPLACED = (
+    "rows went on changing while they were compared, and the events in their topic do not say where in the source's log a change"
+    " is: compare them while they rest, or have the connector say it, as airflow cdc doctor shows"
+)
 
 
 class KeyVerdict(StrEnum):
@@ -122,6 +127,11 @@ class KeyEvidence:
             return 0
         images = self.log.images
         return sum(1 for _ in itertools.takewhile(lambda row: row not in images, reversed(self.reads)))
+
+    @property
+    def unplaced(self) -> bool:
+        """Whether it changed in ways that no view of the source can be held against."""
+        return any(change.origin is None for change in _changes(self))
 
     @property
     def contradicted(self) -> bool:

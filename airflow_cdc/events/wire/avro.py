@@ -12,10 +12,10 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from airflow_cdc.events.record import Headers, Ids, SchemaId, Unreadable
-from airflow_cdc.events.value import WRONG, Shape, Wire
+from airflow_cdc.events.value import WRONG, Shape, Wire, as_is
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import fitted, is_shortest, scaled
 from airflow_cdc.events.wire.drafts import Draft
@@ -82,7 +82,7 @@ class Avro:
 
     def reader(self, shape: Shape, schemas: Schemas) -> Read:
         """See Wiring."""
-        known: dict[SchemaId, tuple[Json, _Take, set[str]]] = {}
+        known: dict[SchemaId, _Compiled] = {}
         names = legal_name if self.renamed else str
 
         def read(data: bytes, headers: Headers) -> Any:
@@ -91,11 +91,11 @@ class Avro:
                 if schema_id not in schemas:
                     raise Unreadable(schema_id=schema_id)
                 compiled = known[schema_id] = _compiled(schemas[schema_id], shape, names)
-            schema, take, unknown = compiled
+            read_one, take, unknown = compiled
             stream = BytesIO(data)
             stream.seek(begin)
             try:
-                value = _schemaless(stream, schema)
+                value = read_one(stream)
             except _MALFORMED as error:
                 raise Unreadable(f"no Avro of schema {schema_id.number}: {type(error).__name__}") from None
             if stream.tell() != len(data):
@@ -117,22 +117,23 @@ def legal_name(name: str) -> str:
     return f"_{legal}" if legal[:1].isdigit() else legal
 
 
-def _schemaless(stream: BytesIO, schema: Json) -> Any:
-    import fastavro
+class _Compiled(NamedTuple):
+    """A schema: what reads a message by it, what takes its value apart, and where that puts the names of unknown fields."""
 
-    return fastavro.schemaless_reader(stream, schema, None)
+    read: Callable[[BytesIO], Any]
+    take: _Take
+    unknown: set[str]
 
 
-def _compiled(text: str, shape: Shape, names: Callable[[str], str]) -> tuple[Json, _Take, set[str]]:
-    """A schema as fastavro reads by it, what takes a value of it apart, and where that puts the names of unknown fields."""
+def _compiled(text: str, shape: Shape, names: Callable[[str], str]) -> _Compiled:
     import fastavro
 
     named: dict[str, Json] = {}
     try:
         raw = json.loads(text)
         schema = fastavro.parse_schema(without_logical(raw), named_schemas=named)
-        reading = _Reading(named, names)
-        return schema, reading.take(schema, shape), reading.unknown
+        reading, schemaless = _Reading(named, names), fastavro.schemaless_reader
+        return _Compiled(lambda stream: schemaless(stream, schema, None), reading.take(schema, shape), reading.unknown)
     except (*_MALFORMED, fastavro.schema.SchemaParseException) as error:
         raise Unreadable(f"its schema is no Avro schema: {type(error).__name__}") from None
 
@@ -169,7 +170,7 @@ class _Reading:
                 return lambda value: {key: of(one) for key, one in value.items()}
             case Wire.DECIMAL if isinstance(schema, dict) and schema.get("connect.name", "").endswith(_DECIMAL):
                 return _decimal(int(schema["scale"]), shape.scale)
-        return (lambda value: value) if shape.wire in _PLAIN.get(kind, ()) else (lambda _value: WRONG)
+        return as_is if shape.wire in _PLAIN.get(kind, ()) else (lambda _value: WRONG)
 
     def _one(self, schema: Json) -> Json:
         """The one type beside NULL, a name looked up; a union of several is of none."""
@@ -182,18 +183,26 @@ class _Reading:
 
     def _nullable(self, schema: Json, shape: Shape) -> _Take:
         take = self.take(schema, shape)
-        return lambda value: None if value is None else take(value)
+        return take if take is as_is else (lambda value: None if value is None else take(value))
 
     def _struct(self, schema: Json, shape: Shape) -> _Take:
         fields = {one["name"]: one["type"] for one in schema["fields"]}
-        wanted = [(self.names(name), part) for name, part in shape.parts]
-        parts = [(name, self._nullable(fields[name], part) if name in fields else None) for name, part in wanted]
-        others = frozenset(fields.keys() - {name for name, _ in wanted}) if shape.whole else frozenset()
+        parts = [self.names(name) for name, _ in shape.parts]
+        takes = [
+            self.take(fields[name], part) if name in fields else as_is
+            for name, (_, part) in zip(parts, shape.parts, strict=True)
+        ]
+        left = [(at, take) for at, take in enumerate(takes) if take is not as_is]
+        others = frozenset(fields.keys() - set(parts)) if shape.whole else frozenset()
         unknown = self.unknown
 
         def struct_(value: Mapping[str, Any]) -> tuple[Any, ...]:
             unknown.update(others)
-            return tuple(None if take is None else take(value[name]) for name, take in parts)
+            values = list(map(value.get, parts))
+            for at, take in left:
+                if (one := values[at]) is not None:
+                    values[at] = take(one)
+            return tuple(values)
 
         return struct_
 

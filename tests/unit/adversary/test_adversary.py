@@ -18,7 +18,7 @@ from airflow_cdc.spark_apps.stages.reread import Reread
 from stack.registry import Registry
 from tests.adversary import world
 from tests.adversary.crowd import Crowd
-from tests.adversary.form import FORMATS, Form, form_of
+from tests.adversary.form import FLATTENED, FORMATS, Form, form_of
 from tests.adversary.generator import Generator, Op, Step
 from tests.adversary.known import KNOWN
 from tests.adversary.oracle import Comparison, SourceColumn, _differences, _moment, json_value, sink_name
@@ -379,11 +379,12 @@ def test_no_column_gets_the_name_of_another_where_avro_changes_names() -> None:
 
 def test_seeds_come_in_every_form_and_name_it_to_the_connector() -> None:
     schemas = Registry("http://r/apis/registry/v2", "", cast("Any", None))
-    forms = {form_of(seed) for seed in range(200)}
-    assert forms == {Form(*one, flattened) for one in FORMATS.values() for flattened in (False, True)}
+    forms = {form_of(seed) for seed in range(1000)}
+    assert forms == {Form(*one, flat) for one in FORMATS.values() for flat in ("", *FLATTENED)}
     for form in forms:
         settings = form.settings({"key.converter.schemas.enable": "true", "decimal.handling.mode": "string"}, schemas)
-        assert ("transforms" in settings) == form.flattened
+        assert ("transforms" in settings) == bool(form.flat)
+        assert ("transforms.unwrap.add.fields" in settings) == ("add.fields" in FLATTENED.get(form.flat, ""))
         assert (settings.get("value.converter.apicurio.registry.url") == schemas.url) == form.has_registry
         assert settings["decimal.handling.mode"] == "string"
         assert len({form.name for form in forms}) == len(forms)

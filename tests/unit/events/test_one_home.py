@@ -11,8 +11,9 @@ import pytest
 
 from tests.paths import ROOT
 
-# told from anything else by themselves; `before`, `after` and `op` only where all three are
+# told from anything else by themselves; `before` and `after` only beside each other, and outside the connectors beside `op`
 TELLING: Final = frozenset({"payload", "__deleted", b"\0"})
+CONNECTORS: Final = "airflow_cdc/connectors/"
 ROOMS: Final = (
     "airflow_cdc/events/",
     "airflow_cdc/connectors/debezium/events/",
@@ -43,7 +44,8 @@ def strangers(root: Path) -> Iterator[tuple[str, frozenset[object]]]:
         for path in sorted((root / folder).rglob("*.py")):
             name = path.relative_to(root).as_posix()
             found = constants(path.read_text()) & TELLING
-            envelope = {"before", "after", "op"} <= constants(path.read_text())
+            images = {"before", "after"} if name.startswith(CONNECTORS) else {"before", "after", "op"}
+            envelope = images <= constants(path.read_text())
             if (found or envelope) and not name.startswith((*ROOMS, "airflow_cdc/spark_apps/")):
                 yield name, frozenset(found)
 
@@ -63,3 +65,10 @@ def test_the_rule_sees_what_it_forbids(tmp_path: Path, source: str) -> None:
     (tmp_path / "airflow_cdc").mkdir()
     (place / "new.py").write_text(f'"""Of a payload."""\n{source}\n')
     assert [name for name, _ in strangers(tmp_path)] == ["spark_apps/apply/new.py"]
+
+
+def test_a_connector_has_both_images_in_its_room_alone(tmp_path: Path) -> None:
+    for name in ("spark_apps/apply", "airflow_cdc/connectors/new", "airflow_cdc/connectors/canal/events"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "packets.py").write_text('ROW = {"before": 1, "after": 2}\n')
+    assert [name for name, _ in strangers(tmp_path)] == ["airflow_cdc/connectors/new/packets.py"]

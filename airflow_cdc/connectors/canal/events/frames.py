@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_cdc.connectors.canal.events.message import Changes, Message
-from airflow_cdc.connectors.canal.packets import is_packet, messages
+from airflow_cdc.connectors.canal.events.packets import is_packet, messages
 from airflow_cdc.core.table import Table
 from airflow_cdc.events.frame import Open, Seal, Standing, said
 from airflow_cdc.events.record import Opened, Record, SchemaId, Unreadable, Want

@@ -74,7 +74,7 @@ class Envelope:
         layout = _Layout.of(block, table, values, want)
         read = self.value.reader(layout.shape, schemas)
         route = None if self.mark is None else _router(self.value, block, schemas)
-        return _Opener(table, block, layout, keys, read, route, self.value.headers)
+        return _Opener(table.full_name, table.keyless, block, layout, keys, read, route, self.value.headers)
 
     def sealer(self, table: Table, values: Values, template: Record, schemas: Schemas, place: Standing) -> Seal:
         """See Frame."""
@@ -151,7 +151,8 @@ class _Layout:
 class _Opener:
     """Opens the records of one table's topic."""
 
-    table: Table
+    table: str
+    keyless: bool
     block: SourceBlock
     layout: _Layout
     keys: KeyReader
@@ -164,7 +165,7 @@ class _Opener:
         if record.value is None:
             other = self.keys.other(key)
             return (Opened(TOMBSTONE, None if other else key.wires, table=other, bad=key.bad),)
-        if self.route is not None and (named := self.route(record)) not in {None, self.table.full_name}:
+        if self.route is not None and (named := self.route(record)) not in {None, self.table}:
             return (Opened("", table=str(named)),)
         unknown: tuple[str, ...] = ()
         try:
@@ -183,7 +184,7 @@ class _Opener:
         if source is not None:
             snapshot, ts_ms = source[0], time_of(source[1])
             named = _named(source[3], source[2])
-            if named is not None and named != self.table.full_name:
+            if named is not None and named != self.table:
                 return Opened(op if type(op) is str else "", table=named)
             if named is not None and source[1] is not WRONG:
                 place = self._place(event, source, ts_ms)
@@ -226,7 +227,7 @@ class _Opener:
             return "the event has no source position"
         if after is None and self.layout.after is not None and op in WITH_AFTER:
             return "the event has no row after the change"
-        if before is None and self.layout.before is not None and self.table.keyless and op in WITH_BEFORE:
+        if before is None and self.layout.before is not None and self.keyless and op in WITH_BEFORE:
             return "the event has no row before the change"
         return ""
 

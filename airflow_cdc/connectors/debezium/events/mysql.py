@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,7 +30,7 @@ from airflow_cdc.connectors.debezium.events.texts import (
     iso_instant,
 )
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.events.value import DECIMAL_DIGITS, NoValueError, Shape, Value, Wire, as_is, document, within
+from airflow_cdc.events.value import DECIMAL_DIGITS, NoValueError, Shape, Value, Wire, as_is, bounded, document, within
 from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, of_double
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
@@ -42,7 +42,6 @@ _JSON_DOUBT = "no JSON, or a negative TIME of MySQL's own, which Debezium garble
 _ZERO_DATE = "1970-01-01T00:00:00"
 _ESCAPES = (("n", 10), ("r", 13), ("t", 9), ("b", 8), ("0", 0), ("Z", 26))
 _ESCAPABLE = frozenset({"\\", ",", '"', *(chr(code) for _, code in _ESCAPES)})
-_WIDE = Context(prec=90)  # more than a DECIMAL's 65 digits
 _LOCAL = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?Z?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\dZ?", re.ASCII)
 _GARBLED = re.compile('"[0-9]{2,3}:0-[0-9]{1,2}:')
@@ -131,7 +130,7 @@ def _integer(column: Column, modes: DecodeModes) -> Value:
     if words.data_type == "bigint" and words.unsigned:
         return Value(_INT, _unsigned, _signed) if modes.bigint_unsigned == "long" else _precise(20, 0, modes)
     bits = 64 if words.data_type == "bigint" or (words.data_type == "int" and words.unsigned) else 32
-    return _same(_INT, partial(within, low=-(2 ** (bits - 1)), high=2 ** (bits - 1) - 1))
+    return _same(_INT, bounded(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1))
 
 
 def _unsigned(number: int) -> Decimal:
@@ -155,41 +154,48 @@ def _decimal(column: Column, modes: DecodeModes) -> Value:
     if modes.decimal == "double":
         if precision > DOUBLE_DIGITS:
             raise _refuse(column, "decimal", "double", "string")
-        return Value(Shape(Wire.FLOAT64), partial(_of_double, precision=precision, scale=scale))
+        return Value(Shape(Wire.FLOAT64), partial(_of_double, scale=scale, fitting=_fitting(precision, scale)))
     if modes.decimal == "precise":
         return _precise(precision, scale, modes)
-    return Value(_STRING, partial(_written, precision=precision, scale=scale), partial(_plain, scale=scale))
+    return Value(
+        _STRING, partial(_written, scale=scale, fitting=_fitting(precision, scale)), partial(_plain, scale=scale)
+    )
 
 
 def _precise(precision: int, scale: int, modes: DecodeModes) -> Value:
     if modes.decimal_format == "numeric":
         what = "value.converter.decimal.format=NUMERIC writes decimals as JSON numbers, which readers round"
         raise SchemaError(what, todo="Set value.converter.decimal.format=BASE64, or decimal.handling.mode=string.")
-    return Value(Shape(Wire.DECIMAL, scale=scale), partial(_fitting, precision=precision, scale=scale), Decimal)
+    return Value(Shape(Wire.DECIMAL, scale=scale), _fitting(precision, scale), Decimal)
 
 
-def _fitting(number: Decimal, precision: int, scale: int) -> Any:
-    """Within the column's digits: a decimal, or a text where a sink's decimals have fewer digits."""
-    if number.scaleb(scale, _WIDE).copy_abs() >= 10**precision:
-        raise NoValueError
-    if precision <= DECIMAL_DIGITS:
-        return number
-    if number.is_zero() and number.is_signed():
-        raise NoValueError
-    return f"{number:.{scale}f}"
+def _fitting(precision: int, scale: int) -> Callable[[Decimal], Any]:
+    """The read of what is within the column's digits: a decimal, or a text where a sink's decimals have fewer digits."""
+    limit = Decimal(1).scaleb(precision - scale)
+
+    def read(number: Decimal) -> Any:
+        if number.copy_abs() >= limit:
+            raise NoValueError
+        if precision <= DECIMAL_DIGITS:
+            return number
+        if number.is_zero() and number.is_signed():
+            raise NoValueError
+        return f"{number:.{scale}f}"
+
+    return read
 
 
-def _of_double(number: float, precision: int, scale: int) -> Any:
+def _of_double(number: float, scale: int, fitting: Callable[[Decimal], Any]) -> Any:
     try:
-        return _fitting(of_double(number, scale), precision, scale)
+        return fitting(of_double(number, scale))
     except ValueError:
         raise NoValueError from None
 
 
-def _written(text: str, precision: int, scale: int) -> Any:
+def _written(text: str, scale: int, fitting: Callable[[Decimal], Any]) -> Any:
     if _NUMBER.fullmatch(text) is None or len(text.partition(".")[2]) > scale:
         raise NoValueError
-    return _fitting(Decimal(text), precision, scale)
+    return fitting(Decimal(text))
 
 
 def _plain(number: Any, scale: int) -> str:
@@ -239,7 +245,7 @@ def _of_bits(number: Any, size: int) -> bytes:
 def _date(_: Column, modes: DecodeModes) -> Value:
     if modes.time == "isostring":
         return Value(_STRING, _iso_date)
-    return _same(_INT, partial(within, low=FIRST_DAY, high=LAST_DAY))
+    return _same(_INT, bounded(FIRST_DAY, LAST_DAY))
 
 
 def _iso_date(text: str) -> int:
@@ -256,12 +262,8 @@ def _datetime(column: Column, modes: DecodeModes) -> Value:
         return Value(_STRING, _iso_datetime)
     if modes.time == "connect" and fsp > 3:
         raise _refuse(column, "time", modes.time, "adaptive_time_microseconds")
-    millis = modes.time == "connect" or (modes.time.startswith("adaptive") and fsp <= 3)
-    return Value(_INT, partial(_micros, each=1000 if millis else 1), partial(_each, each=1000 if millis else 1))
-
-
-def _micros(number: int, each: int) -> int:
-    return within(number, FIRST_MICROS // each, LAST_MICROS // each) * each
+    each = 1000 if modes.time == "connect" or (modes.time.startswith("adaptive") and fsp <= 3) else 1
+    return Value(_INT, bounded(FIRST_MICROS // each, LAST_MICROS // each, each), partial(_each, each=each))
 
 
 def _each(micros: int, each: int) -> int:
@@ -299,12 +301,8 @@ def _time(column: Column, modes: DecodeModes) -> Value:
     if modes.time == "nanoseconds":
         return Value(_INT, _of_nanos, lambda micros: micros * 1000)
     if modes.time == "adaptive" and fsp <= 3:
-        return Value(_INT, partial(_micros_of, most=9_000_000_000_000, each=1000), partial(_each, each=1000))
-    return _same(_INT, partial(_micros_of, most=2**63, each=1))
-
-
-def _micros_of(number: int, most: int, each: int) -> int:
-    return within(number, -most, most - 1) * each
+        return Value(_INT, bounded(-9_000_000_000_000, 9_000_000_000_000 - 1, 1000), partial(_each, each=1000))
+    return _same(_INT, bounded(-(2**63), 2**63 - 1))
 
 
 def _of_nanos(number: int) -> int:

@@ -27,7 +27,7 @@ from airflow_cdc.connectors.debezium.names import is_true
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
-from airflow_cdc.events.value import DECIMAL_DIGITS, WRONG, NoValueError, Shape, Value, Wire, as_is, document, within
+from airflow_cdc.events.value import DECIMAL_DIGITS, WRONG, NoValueError, Shape, Value, Wire, as_is, bounded, document
 from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, WIDE, of_double
 from airflow_cdc.sources.postgres.types import words_of
 
@@ -175,7 +175,7 @@ def _elements(values: list[Any], read: Callable[[Any], Any], absent: list[int]) 
 
 def _integer(_modes: PostgresValues, f: _Field) -> Value:
     most = 2 ** (63 if f.type in {"int8", "oid"} else 31)
-    return _same(_INT, partial(within, low=-most, high=most - 1))
+    return _same(_INT, bounded(-most, most - 1))
 
 
 def _boolean(_modes: PostgresValues, _f: _Field) -> Value:
@@ -273,7 +273,7 @@ def _to_bits(number: Any) -> bytes:
 
 
 def _date(_modes: PostgresValues, _f: _Field) -> Value:
-    return _same(_INT, partial(within, low=FIRST_DAY, high=LAST_DAY))
+    return _same(_INT, bounded(FIRST_DAY, LAST_DAY))
 
 
 def _micros_each(modes: PostgresValues, f: _Field, *, of_day: bool) -> int:
@@ -294,11 +294,7 @@ def _timestamp(modes: PostgresValues, f: _Field) -> Value:
 
 def _counted(each: int, low: int, high: int) -> Value:
     """Microseconds that are sent in units of `each`."""
-    return Value(_INT, partial(_micros, each=each, low=low, high=high), lambda micros: micros // each)
-
-
-def _micros(number: int, each: int, low: int, high: int) -> int:
-    return within(number * each, low, high)
+    return Value(_INT, bounded(-(-low // each), high // each, each), lambda micros: micros // each)
 
 
 def _instant(_modes: PostgresValues, f: _Field) -> Value:

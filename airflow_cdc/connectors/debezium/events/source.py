@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.events.record import LogPlace
-from airflow_cdc.events.value import WRONG, Missing, Shape, Wire
+from airflow_cdc.events.value import Missing, Shape, Wire
 from airflow_cdc.sources.postgres.position import postgres_position
 from airflow_cdc.sources.postgres.visible import ORIGIN as WAL
 from airflow_cdc.sources.postgres.visible import XIDS, Visible
@@ -45,8 +45,8 @@ class SourceBlock:
     whole_before: bool = True
 
 
-def _within(number: Any, bits: int = 64) -> bool:
-    return type(number) is int and -(2 ** (bits - 1)) <= number < 2 ** (bits - 1)
+def _is_long(number: Any) -> bool:
+    return type(number) is int and -_LONG <= number < _LONG
 
 
 def _long(digits: str) -> int | None:
@@ -110,9 +110,9 @@ def _wal(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
     tells them apart.
     """
     transaction, lsn, sequence, order = values
-    if not (_within(transaction) and _within(lsn)):
+    if not (_is_long(transaction) and _is_long(lsn)):
         return None
-    row = order if _within(order, 32) else 0
+    row = order if type(order) is int and -_INTEGER <= order < _INTEGER else 0
     return LogPlace(WAL, transaction, lsn, row, "wal", _committed_before(sequence), None, ts_ms)
 
 
@@ -167,4 +167,4 @@ BLOCKS: Final[Mapping[str, SourceBlock]] = {
 
 def time_of(value: Any) -> int | None:
     """A commit's time in milliseconds, where there is one."""
-    return value if value is not WRONG and _within(value) else None
+    return value if _is_long(value) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_cdc.connectors.canal import packets
+from airflow_cdc.connectors.canal.events import packets
 
 NUMBERS = {name: number for number, name in packets._TYPES.items()}
 BEGIN, ROWS, END = 1, 2, 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ def change(n: int, op: str = "c", before: Any = None, after: Any = None, **place
     """A change of transaction `n`."""
     at = LastChange("uuid", (n, 10 * n, 0), LOG, 3, f"uuid:{n}", 1)
     rows = [None if value is None else (value,) for value in (before, after)]
-    return PlainChange(0, n, op, (), rows[1], replace(at, **place), before=rows[0])
+    return PlainChange(0, n, op, (), rows[1], at._replace(**place), before=rows[0])
 
 
 def test_rows_are_counted_and_what_came_and_went_is_nothing() -> None:

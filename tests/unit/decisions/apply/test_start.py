@@ -243,7 +243,7 @@ def test_inv_18_transactions_whose_numbers_do_not_rise_are_ordered_by_the_log() 
 # --- topics without ids ----------------------------------------------------------------------------------------------
 
 CHANGE = LastChange("u", (60, 900, 0), "1/bin", 3, "u:60", 0)
-NEWEST = Applied(last={"0": replace(CHANGE, ts_ms=5)}).to_text()
+NEWEST = Applied(last={"0": CHANGE._replace(ts_ms=5)}).to_text()
 
 
 @pytest.mark.parametrize(("stamped_id", "now"), [("", ""), ("", "id-1"), ("id-1", "")])
@@ -251,8 +251,8 @@ def test_inv_16_an_id_that_is_not_known_equals_nothing(stamped_id: str, now: str
     state = TopicState("t", now, {0: (5, 20), 1: (0, 8)})
     start = plan(stamp=stamp({"0": 10, "1": 0}, topic_id=stamped_id), state=state, summary={APPLIED: NEWEST})
     assert start.unproven
-    check_same_topic(start, {0: [(replace(CHANGE, place=(60, 1, 0)), False), (CHANGE, False)]})
-    other = replace(CHANGE, place=(61, 900, 0), transaction="u:61")
+    check_same_topic(start, {0: [(CHANGE._replace(place=(60, 1, 0)), False), (CHANGE, False)]})
+    other = CHANGE._replace(place=(61, 900, 0), transaction="u:61")
     others: list[dict[int, list[tuple[LastChange, bool]]]] = [{}, {0: []}, {0: [(other, True)]}]
     for earlier in others:
         with pytest.raises(TransportError, match="have no topic ids"):

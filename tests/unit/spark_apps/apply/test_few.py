@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,7 +50,7 @@ class Decoder:
 
 def at(number: int, origin: str = SERVER, **more: Any) -> LastChange:
     """The place of transaction `number`."""
-    return replace(LastChange(origin, (number, 10 * number, 0), "1/binlog", 3, f"{origin}:{number}", 1), **more)
+    return LastChange(origin, (number, 10 * number, 0), "1/binlog", 3, f"{origin}:{number}", 1)._replace(**more)
 
 
 def changed(offset: int, op: str, key: int, note: str | None = None, *, number: int = 9, **more: Any) -> PlainChange:

@@ -15,9 +15,18 @@ from airflow_cdc.core.position import Watermark
 from airflow_cdc.decisions.compare.changelog import Event, Tail
 from airflow_cdc.decisions.compare.leaves import IntegerLeaves, Leaf, add_leaves, leaf_of, row_leaf
 from airflow_cdc.decisions.compare.repair import RepairPlan, refusal
-from airflow_cdc.decisions.compare.verdict import Image, KeyVerdict, Tally
+from airflow_cdc.decisions.compare.verdict import (
+    UNKNOWN,
+    UNPLACED,
+    Change,
+    Image,
+    KeyEvidence,
+    KeyLog,
+    KeyVerdict,
+    Tally,
+)
 from airflow_cdc.spark_apps.compare import flight, judge
-from airflow_cdc.spark_apps.compare.scan import Reached, Scanned, Subject
+from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Scanned, Subject
 from tests.unit.tables import column, table
 
 ORDERS = table(column("id", "bigint", nullable=False), column("qty", "int"), key=("id",))
@@ -222,3 +231,15 @@ def test_inv_19_copies_are_counted_by_what_view_and_sink_each_hold(shown: int, e
     events = [(came, 1, changed(1, 1, 1))]
     (count,) = judge._copies([came], [came], events, Log().covered(shown), {0: ends})
     assert count.since == expected
+
+
+@pytest.mark.parametrize(("origin", "caveats"), [(None, (UNPLACED,)), ("u", ())])
+def test_a_key_that_is_given_up_says_so_if_its_changes_have_no_place_in_the_log(
+    origin: str | None, caveats: tuple[str, ...]
+) -> None:
+    """Case: a flattened row that changes all the time; nothing but its key stood in the message."""
+    outcome = Outcome(scanned(Source({}), Sink({})).subject)
+    log = KeyLog(UNKNOWN, None, (Change(UNKNOWN, ("r",), origin, (0, 0, 0), in_sink=False),))
+    judgement = judge.KeyJudgement(outcome, suspects={"1": KeyEvidence(("s",), (("r",), ("q",)), log)})
+    judgement.give_up()
+    assert (outcome.tally.unsettled, outcome.caveats) == (1, caveats)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.packets import flat_texts, is_packet
+from airflow_cdc.connectors.canal.events.packets import flat_texts, is_packet
 from airflow_cdc.connectors.canal.statements import read_statements
 from airflow_cdc.core.errors import TransportError
 from tests.unit.connectors.canal.packed import packed
 
-MESSAGES = json.loads((Path(__file__).parents[3] / "data" / "canal-messages.json").read_text())["messages"]
+MESSAGES = json.loads((Path(__file__).parents[4] / "data" / "canal-messages.json").read_text())["messages"]
 ROW = {
     "data": [{"id": "1", "name": "é\u2028"}, {"id": "2", "name": None}],
     "old": None,
