@@ -176,10 +176,10 @@ def acknowledges(person: Person) -> None:
     person.click("//a[contains(., 'Acknowledge or mute')]")
     person.write("//input[@name='reason']", "The disk of db1 was full; I am on it")
     person.shoot("form-acknowledge")
-    person.click("//button[contains(., 'Keep quiet')]")
+    person.click("//button[normalize-space(.)='Acknowledge or mute']")
     person.see("//form[contains(., 'Acknowledged by')]")
     person.shoot("pipeline-acknowledged")
-    person.click("//button[contains(., 'Take it back')]")
+    person.click("//button[normalize-space(.)='Notify again']")
     person.see("//a[contains(., 'Acknowledge or mute')]")
 
 
@@ -204,7 +204,7 @@ def presses(shop: Shop, person: Person, label: str, dag_id: str, picture: str = 
 def approves(shop: Shop, person: Person, run_id: str, dag_id: str, says_that: str, *, picture: str = "") -> None:
     """By the button that the pipeline's page has while its run asks."""
     shop.client.wait_task(dag_id, run_id, "approve", ("awaiting_input", "deferred"), timeout=RUN_SECONDS)
-    parked(shop)
+    parked(shop.client)
     person.open(f"/cdc/pipelines/{PIPELINE}")
     person.see("//p[contains(., 'waits for an answer')]")
     if picture:

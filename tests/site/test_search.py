@@ -1,4 +1,4 @@
-"""The built site's search, asked as a reader asks it, in a real headless Chromium: the words of an error lead to first aid.
+"""The built site in a real headless Chromium: the words of an error lead to first aid, and no page is wider than its window.
 
 `make site-search`; the site is built by mkdocs first, so its packages have to be there (`make docs`).
 """
@@ -21,6 +21,7 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 from stack.browser import chromium
 from stack.errors import UnavailableError
 from stack.process import wait_until
+from stack.prose import user_pages
 from tests.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -128,3 +129,24 @@ def test_a_click_on_the_first_result_shows_what_not_to_do_and_the_row(browser: W
     )
     assert "trying to read binlog starting at Struct{version=1.9.8.Final" in text
     assert "Don’t restart" in text or "Don't restart" in text
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_no_page_scrolls_sideways(browser: WebDriver, site: str, width: int) -> None:
+    """A column of first aid's table would be out of sight."""
+    view = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", view)
+    pages = [page.relative_to(ROOT / "docs").with_suffix(".html") for page in user_pages()]
+    assert len(pages) > 20
+    try:
+        wide = [str(page) for page in pages if not fits(browser, f"{site}/{page}")]
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert wide == []
+
+
+def fits(browser: WebDriver, address: str) -> bool:
+    browser.get(address)
+    return bool(
+        browser.execute_script("return document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    )
