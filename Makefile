@@ -68,6 +68,9 @@ e2e: setup ## whole recoveries through a real Airflow, every task killed once; o
 driven: setup ## one stock Airflow driven by its commands alone: odd names, TRUNCATE beside DDL, XA, a step that fails, sixty tables to which something happens
 	$(BIN)/pytest tests/e2e/test_driven.py tests/e2e/test_driven_cases.py -m ''
 
+pages-walked: setup ## each page that sets something up, done block by block in a fresh home on a stock Airflow (an hour and a half)
+	$(BIN)/pytest tests/e2e/test_pages.py tests/e2e/test_own_pipeline.py tests/e2e/test_canal_page.py tests/e2e/test_jdbc_page.py tests/e2e/test_sink_pages.py tests/e2e/test_hudi_page.py tests/e2e/test_flink_page.py -m ''
+
 celery: setup ## a recovery by Celery workers without a shared disk, on a Spark cluster and an object store; an executor and a worker are killed → build/celery.txt
 	$(BIN)/pytest tests/e2e/test_celery.py
 

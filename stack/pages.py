@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from stack import recording
+
 ROOT: Final = Path(__file__).resolve().parent.parent
 _PART: Final = re.compile(r"<!-- part: (?P<name>\S+) -->\n.*?<!-- end -->", re.DOTALL)
 _SECTION: Final = re.compile(r"^\W*--8<-- \[(start|end):(\w+)\]\s*$")
@@ -150,6 +152,7 @@ def main() -> int:
         if (now := filled(text)) != text:
             page.write_text(now, encoding="utf-8")
             sys.stdout.write(f"{page.relative_to(ROOT)}\n")
+    recording.PICTURE.write_text(recording.picture(), encoding="utf-8")
     return 0
 
 

@@ -8,6 +8,7 @@ field (shown by Airflow's UI). The launcher deletes the file once it has read it
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -50,6 +51,8 @@ CLUSTER = "cluster"
 READS = "recover"
 # the application that waits for tasks beside it
 WAITS = "verify"
+# how spark-submit says that a package is in no repository that it reached: group, artifact, version
+_NOT_FETCHED = re.compile(r"unresolved dependency: ([^#\s]+)#([^;\s]+);([^:\s]+): ")
 # applications that read no rows
 SHORT = ("publish", "reset_offset")
 # applications that need the pipeline's lease, and cannot ask Airflow whether its holder has ended
@@ -302,13 +305,25 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         """The driver's own error if it could store one, else spark-submit's."""
         cause = spark_main.read_result(path).get("error")
         if not isinstance(cause, Mapping):
-            return error
+            return not_fetched(str(error)) or error
         facts = dict(cause)
         kind = getattr(errors, str(facts.pop("error", "")), CdcError)
         try:
             return cast("Exception", kind(str(facts.pop("what")), **facts))
         except (TypeError, KeyError):  # an error class that only the application has
             return CdcError(str(cause.get("what")), where=str(cause.get("where", "")), todo=str(cause.get("todo", "")))
+
+
+def not_fetched(said: str) -> CdcError | None:
+    """What spark-submit's text means if a package of Spark's could not be fetched: the package would be lost in its command."""
+    missing = list(dict.fromkeys(":".join(found) for found in _NOT_FETCHED.findall(said)))
+    if not missing:
+        return None
+    return CdcError(
+        f"spark-submit could not fetch {', '.join(missing)}",
+        where="[cdc] spark_packages",
+        todo="Let this worker reach Maven Central or a mirror of it, or put the jars on its disk and list them in [cdc] spark_jars.",
+    )
 
 
 class ApplyChangesOperator(CdcSparkOperator):

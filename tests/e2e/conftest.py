@@ -74,14 +74,14 @@ class Shop:
             return f"(no log of {task}: {error})"
 
 
-def parked(shop: Shop) -> None:
+def parked(client: AirflowClient) -> None:
     """Wait until the scheduler knows that the task waits: an answer before that fails the try ("finished with success,
     but is queued"), which a person is never quick enough for. It knows once it has begun two more rounds.
     """
     seen: list[str] = []
 
     def rounds() -> bool | None:
-        beat = str(shop.client.health()["scheduler"]["latest_scheduler_heartbeat"])
+        beat = str(client.health()["scheduler"]["latest_scheduler_heartbeat"])
         if beat not in seen:
             seen.append(beat)
         return True if len(seen) > 3 else None

@@ -96,7 +96,7 @@ def asked(shop: Shop, run_id: str) -> dict[str, Any]:
         return one if one.get("state") in ASKED else None
 
     wait_until(probe, timeout=180, what=f"the question of {run_id}")
-    parked(shop)
+    parked(shop.client)
     return shop.client.question(DAG, run_id, "approve")
 
 

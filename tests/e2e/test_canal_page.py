@@ -31,6 +31,7 @@ from tests.paths import ROOT
 from tests.systems.debezium_search import documents
 
 PAGE = ROOT / "docs" / "systems" / "canal.md"
+RABBIT = ROOT / "docs" / "systems" / "rabbitmq.md"
 SECTION = re.compile(r"^## Set up Canal\n(.*?)^## ", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BEFORE = (
@@ -155,11 +156,33 @@ def theirs(tmp_path: Path) -> Iterator[Theirs]:
 
 
 def test_the_page_leads_from_nothing_to_match(theirs: Theirs) -> None:
+    steps = of_the_page()
+    shown = "\n".join(text for _, _, text in steps)
+    assert [word for word in theirs.words() if word not in shown] == []
+    walk(theirs, steps, "canal")
+
+
+@pytest.mark.slow
+def test_rabbitmqs_page_moves_the_messages_of_canals_own_queue(theirs: Theirs) -> None:
+    """As docs/systems/rabbitmq.md says: without the stream that Canal's page declares, and with another pipelines.yaml."""
+    (registry,) = (
+        text for kind, _, text in BLOCK.findall(RABBIT.read_text()) if kind == "yaml" and "pipelines:" in text
+    )
+    assert "leave out step 2" in RABBIT.read_text()
+    steps = [("yaml", "", registry) if kind == "yaml" else (kind, title, text) for kind, title, text in of_the_page()]
+    walk(theirs, [step for step in steps if "/api/queues/" not in step[2]], "rabbitmq")
+
+
+def of_the_page() -> list[tuple[str, str, str]]:
+    """What the page says to do: language, title and text of each block."""
     (section,) = SECTION.findall(PAGE.read_text())
     steps = [block for block in BLOCK.findall(section) if block[0] != "text"]
     assert len(steps) >= 8
-    shown = "\n".join(text for _, _, text in steps)
-    assert [word for word in theirs.words() if word not in shown] == []
+    return steps
+
+
+def walk(theirs: Theirs, steps: list[tuple[str, str, str]], page: str) -> None:
+    """Do the steps while somebody uses the server; at the end readers find every row, and later changes."""
 
     def write(stop: Event) -> None:
         """Somebody uses the server."""
@@ -174,7 +197,7 @@ def test_the_page_leads_from_nothing_to_match(theirs: Theirs) -> None:
             theirs.do(kind, title, text)
     transcript = "\n".join(theirs.said)
     Path("build").mkdir(exist_ok=True)
-    Path("build/canal-page.txt").write_text(transcript)
+    Path(f"build/{page}-page.txt").write_text(transcript)
     assert "MATCH" in next(said for said in theirs.said if "cdc proof" in said), transcript[-6000:]
     assert "HEALTHY" in next(said for said in theirs.said if "cdc diagnose" in said), transcript[-6000:]
     assert theirs.mirrored()

@@ -110,7 +110,7 @@ def test_a_night_names_asks_and_mends(shop: Shop) -> None:
     assert heads(shop) == before
     assert report(shop, PIPELINE, run_id)["verdict"] == "MISMATCH"
     assert listed(shop) == (dag, "check", ("shop.customers", "shop.order_items"))
-    parked(shop)
+    parked(shop.client)
     shop.client.call("PATCH", path, {"chosen_options": ["Approve"], "params_input": {}})
     state = shop.finish(run_id, dag)
     assert state == "success", f"{shop.client.states(dag, run_id)}\n{shop.said(run_id, 'repair', dag)}"

@@ -100,7 +100,7 @@ WALKED = (
 
 INSTALL = "how-to/install.md"
 # the wheel and what it needs, in a clean environment: tests/e2e/test_wheel.py
-BUILT = "make wheel"
+BUILT = "pip wheel"
 
 
 def test_install_leads_to_an_airflow_that_shows_the_package(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def blocks(page: Path, section: str = "") -> list[Block]:
 class Reader:
     """What a page is done with. `sql`: an administrator's client, which takes statements; `folder`: for the terminal's variables.
 
+    `clients`: those of other servers, by the title of the blocks that are meant for them. A block of YAML is pipelines.yaml.
     `said` holds each command with what it printed, in order, and `seconds` what each took.
     """
 
@@ -57,6 +58,7 @@ class Reader:
     folder: Path
     words: Mapping[str, str]
     sql: Callable[[list[str]], None]
+    clients: Mapping[str, Callable[[list[str]], None]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -66,7 +68,10 @@ class Reader:
         for word, instead in self.words.items():
             text = text.replace(word, instead)
         if block.language == "sql":
-            self.sql([statement.strip() for statement in text.split(";") if statement.strip()])
+            ask = self.clients[block.title] if block.title else self.sql
+            ask([statement.strip() for statement in text.split(";") if statement.strip()])
+        elif block.language == "yaml":
+            (Path(self.environment["AIRFLOW_HOME"]) / "pipelines.yaml").write_text(text)
         elif block.title == "dialogue":
             self._talk(text)
         else:

@@ -144,6 +144,7 @@ class Submitted:
         self.path = Path()
         self.result: dict[str, Any] = {"rows": 3}
         self.fails = False
+        self.says = "Cannot execute: spark-submit. Error code is: 1."
         self.freed: list[str] = []
 
     def submit(self, hook: SparkSubmitHook, application: str = "", **kwargs: Any) -> None:
@@ -154,7 +155,7 @@ class Submitted:
         self.settings = json.loads(self.path.read_text())
         (self.path.parent / spark_main.RESULT_NAME).write_text(json.dumps(self.result))
         if self.fails:
-            raise AirflowException("Cannot execute: spark-submit. Error code is: 1.")
+            raise AirflowException(self.says)
 
 
 def fake_run(ledger: Ledger, reports: Path) -> Run:

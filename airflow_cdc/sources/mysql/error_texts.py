@@ -251,7 +251,7 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         r"GTID set '[^\n']{0,20000}' does not contain the GTID set",
         "the stored set holds transactions that this server never had, or lost",
         clue_for=("BINLOG_PURGED", "GTID_PURGED"),
-        says="Replica has more GTIDs than the source has",
+        says="Slave has more GTIDs than the master has · Replica has more GTIDs than the source has",
     ),
     KnownText("CONNECTOR_FAILED", 142, r"caching_sha2_password|mysql_native_password' is not", LOGIN_REFUSED),
 )

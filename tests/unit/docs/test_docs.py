@@ -37,7 +37,7 @@ from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
 from airflow_cdc.sinks.opensearch.names import CONTROL, LETTERS, PREFIX, RECORDS
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
-from stack import pages, versions
+from stack import pages, recording, versions
 from tests.paths import ROOT
 from tests.pictures import made_of
 from tests.unit.builders import ALL_CODES
@@ -224,7 +224,7 @@ def understood(words: list[str]) -> bool:
         return bool(cli_parser.get_parser().parse_args(words[1:]).func)
     if words[0] == "make":
         return re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
-    return words[:2] in (["pip", "install"], ["mkdir", "-p"])
+    return words[:2] in (["pip", "install"], ["pip", "wheel"], ["mkdir", "-p"])
 
 
 def console(block: str) -> bool:
@@ -316,9 +316,7 @@ def spark_settings(block: str) -> bool:
 def own_text(page: Path) -> str:
     """A page without the parts that are files, which have tests of their own, and without what is walked."""
     text = re.sub(r"<!-- part: .*?<!-- end -->", "", page.read_text(), flags=re.DOTALL)
-    return (
-        re.sub(r"^## Set up .*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE) if page in (CANAL, JDBC) else text
-    )
+    return re.sub(r"^## Set up .*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE) if page in WALKED else text
 
 
 def shell(block: str) -> bool:
@@ -340,6 +338,8 @@ CHECKS: dict[str, Callable[[str], bool]] = {
 # done block by block on real servers by tests/e2e/test_canal_page.py
 CANAL = ROOT / "docs" / "systems" / "canal.md"
 JDBC = ROOT / "docs" / "systems" / "jdbc.md"
+# these, too: tests/e2e/test_jdbc_page.py, test_flink_page.py, test_hudi_page.py
+WALKED = (CANAL, JDBC, *(ROOT / "docs" / "systems" / f"{name}.md" for name in ("flink", "hudi")))
 # its script is run by tests/e2e/test_own_pipeline.py
 DONE_WHOLE = ROOT / "docs" / "how-to" / "own-pipeline.md"
 BLOCKS = [
@@ -415,6 +415,14 @@ def test_the_readme_is_short_and_says_the_error_first_and_who_writes_the_sink() 
 def test_no_picture_of_the_page_is_older_than_its_template() -> None:
     kept = json.loads((ROOT / "docs" / "images" / "made-of.json").read_text())
     assert kept == made_of(), "the page looks different now: run `make pictures`, and look at them"
+
+
+def test_the_recording_is_that_of_the_run_in_the_evidence() -> None:
+    lines = recording.shown()
+    assert "MATCH" in "\n".join(lines)
+    assert any("no longer available" in line or "The connector is trying to read" in line for line in lines)
+    assert recording.PICTURE.read_text() == recording.picture(), "run: make pages"
+    assert "docs/images/demo.svg" in README.read_text()
 
 
 def test_every_picture_is_shown_and_every_shown_one_exists() -> None:

@@ -42,6 +42,23 @@ from airflow_cdc.spark_apps.driver.session import LATE_COMPILER, QUICK_COMPILER,
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown
 
+SAID = (
+    'Cannot execute: spark-submit --master local[*] … Error code is: 1.\nLast spark-submit output:\nException in thread "main" '
+    "java.lang.RuntimeException: [unresolved dependency: org.apache.spark#spark-token-provider-kafka-0-10_2.13;4.1.3: not found]\nat x"
+)
+
+
+def test_a_package_that_could_not_be_fetched_is_named_with_what_to_do(submitted: Submitted) -> None:
+    submitted.fails, submitted.says = True, SAID
+    with pytest.raises(CdcError) as raised:
+        operator().execute(context())
+    error = raised.value
+    assert str(error).startswith(
+        "spark-submit could not fetch org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.3 ([cdc] spark_packages). "
+    )
+    assert "[cdc] spark_jars" in error.todo
+    assert spark.not_fetched("Cannot execute: spark-submit. Error code is: -9") is None
+
 
 def operator(**kwargs: Any) -> spark.CdcSparkOperator:
     return spark.CdcSparkOperator(**{"task_id": "t", "app": "recover", "pipeline": "shop", **kwargs})
