@@ -171,12 +171,15 @@ def _feeder(pipeline: Pipeline, endpoints: Endpoints) -> Feeder | None:
 
 
 def _sink(pipeline: Pipeline, endpoints: Endpoints, feeder: Feeder | None) -> Sink:
-    """The sink's client; one that a sink connector fills reads its database as a source of that database's kind."""
+    """The sink's client; a database that a sink connector fills is read as a source of that database's kind."""
     client = SINKS[pipeline.sink.kind].client.load()
     if feeder is None:
         plain: Sink = client(endpoints.sink)
         return plain
     sink: Any = endpoints.sink
+    if not pipeline.sink.read_as:
+        logs: Sink = client(sink, feeder)
+        return logs
     database = SOURCES[sink.database]
     reader = database.client.load()(database.endpoint.load()(**sink.server))
     # the source's database, where its tables' schemas are within one

@@ -272,6 +272,26 @@ class DecodesFew(Protocol):
         ...
 
 
+@runtime_checkable
+class ReadsAppended(Protocol):
+    """An EventDecoder that knows what a sink connector makes of its events when it only appends them."""
+
+    def appended(self, raw: DataFrame, table: Table) -> DataFrame:
+        """Rows of a log (record.RAW_SCHEMA: the key's columns, and `op` and `after`, as JSON) in the form of record.py."""
+        ...
+
+
+class FoldsLog(Protocol):
+    """A sink whose tables are logs of changes, for Spark."""
+
+    def rows(self, spark: SparkSession, table: Table, topic: str, ends: Callable[[], Mapping[int, int]]) -> DataFrame:
+        """The rows that are left of a table's log, in sink types. `ends`: asks for the topic's ends, partition → offset.
+
+        Raises SinkError for a log that does not say it.
+        """
+        ...
+
+
 class TopicReader(Protocol):
     """A transport, for Spark."""
 

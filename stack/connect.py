@@ -36,6 +36,7 @@ DEBEZIUM_CLASS = "io.debezium.connector.mysql.MySqlConnector"
 MARIADB_CLASS = "io.debezium.connector.mariadb.MariaDbConnector"
 POSTGRES_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
 JDBC_SINK_CLASS = "io.debezium.connector.jdbc.JdbcSinkConnector"
+ICEBERG_SINK_CLASS = "org.apache.iceberg.connect.IcebergSinkConnector"
 # set of jars → the connector that it holds
 PLUGINS: dict[str, str] = {
     "debezium": DEBEZIUM_CLASS,
@@ -43,6 +44,7 @@ PLUGINS: dict[str, str] = {
     "debezium-postgres": POSTGRES_CLASS,
     "debezium-1": DEBEZIUM_CLASS,
     "debezium-jdbc": JDBC_SINK_CLASS,
+    "iceberg-sink": ICEBERG_SINK_CLASS,
 }
 
 # shared with docker-compose.yaml (a test compares them)

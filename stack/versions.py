@@ -115,6 +115,17 @@ SETS: Final[dict[str, tuple[Wanted, ...]]] = {
         Wanted("org.hibernate.orm", "hibernate-agroal", "7.2.0.Final"),
         Wanted("io.agroal", "agroal-pool", "2.8", deep=True),
     ),
+    # what appends change logs to Iceberg's tables from the topics; it brings neither the files' format nor Hadoop's classes
+    "iceberg-sink": (
+        Wanted("org.apache.iceberg", "iceberg-kafka-connect", ICEBERG, deep=True),
+        Wanted("org.apache.iceberg", "iceberg-kafka-connect-transforms", ICEBERG, deep=True),
+        Wanted("org.apache.iceberg", "iceberg-parquet", ICEBERG, deep=True),
+        # Iceberg's catalogs are handed a Hadoop configuration
+        Wanted("org.apache.hadoop", "hadoop-client-api", "3.4.2"),
+        Wanted("org.apache.hadoop", "hadoop-client-runtime", "3.4.2"),
+        Wanted("org.xerial", "sqlite-jdbc", "3.50.3.0"),
+        Wanted("commons-logging", "commons-logging", "1.3.0"),
+    ),
     # for a worker of its own: its classes have the names of today's
     "debezium-1": (
         Wanted("io.debezium", "debezium-connector-mysql", DEBEZIUM_1, deep=True),
@@ -246,6 +257,7 @@ EXCLUDED: Final[dict[str, tuple[str, ...]]] = {
     "debezium-mariadb": _OF_CONNECT,
     "debezium-postgres": _OF_CONNECT,
     "debezium-1": _OF_CONNECT,
+    "iceberg-sink": _OF_CONNECT,
     # Jackson: with a second one in the folder its task fails at the modules that it looks for in the worker's class path;
     # drivers of databases that no test runs
     "debezium-jdbc": (

@@ -174,7 +174,8 @@ class SinkKind:
         control: the control store in such a sink (core/ports.ControlStore); called with its client. None: not possible.
         feeder: the sink connector that fills such a sink (core/ports.Feeder), called with the endpoint of the pipeline's connector
             and `sink.connector`. The sink's client is then called with (endpoint, the source client of the database
-            that the endpoint names, feeder).
+            that the endpoint names, feeder), or with (endpoint, feeder).
+        folds: Spark's reader of logs that it appends to (spark_apps.ports.FoldsLog), called with (client, decoder).
         fed_by: the kinds of connector beside which such a sink connector runs, by name.
         publishes_with_spark: whether publishing writes rows, so that the step runs as a Spark application.
         spark: the release of Spark that it needs, such as "3.5"; "": the one that this package requires.
@@ -196,6 +197,7 @@ class SinkKind:
     keeper: Lazy[Any] | None = None
     control: Lazy[Any] | None = None
     feeder: Lazy[Any] | None = None
+    folds: Lazy[Any] | None = None
     fed_by: tuple[str, ...] = ()
     publishes_with_spark: bool = False
     spark: str = ""
@@ -203,11 +205,7 @@ class SinkKind:
 
 @dataclass(frozen=True, slots=True)
 class ControlKind:
-    """A kind of control store.
-
-    Attributes:
-        client: opens the store (core/ports.ControlStore) at an endpoint.
-    """
+    """A kind of control store. `client` opens the store (core/ports.ControlStore) at an endpoint."""
 
     name: str
     title: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast, runtime_checkable
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError, ConnectorError, UnknownStateError
@@ -19,7 +19,7 @@ from airflow_cdc.flows.run import now_iso
 
 if TYPE_CHECKING:
     from airflow_cdc.core.observation import ConnectorFacts
-    from airflow_cdc.core.ports import Feeder, Groups
+    from airflow_cdc.core.ports import Feeder, Groups, Transport
     from airflow_cdc.core.table import Table
     from airflow_cdc.flows.run import Run
 
@@ -46,6 +46,15 @@ class Places(Protocol):
 
     def places(self, topics: Mapping[str, str]) -> Mapping[str, tuple[str, str]]:
         """Source table → the namespace and name of its copy. `topics`: source table → its topic."""
+        ...
+
+
+@runtime_checkable
+class CommitsLater(Protocol):
+    """A sink into which a sink connector commits after its group has moved (INV 48)."""
+
+    def uncommitted(self, transport: Transport, topics: Mapping[str, str]) -> Mapping[str, int]:
+        """Table → how many files were written for it that are not in it yet. `topics`: source table → its topic."""
         ...
 
 
@@ -117,7 +126,7 @@ def wait_filled(
 
     Waits as long as its group moves; raises DeadlineError when it has not moved for `standstill` seconds (default: the
     policy's; Connect commits every minute), ConnectorError once it has failed, and UnknownStateError for a group beyond
-    a topic's end, which proves nothing.
+    a topic's end, which proves nothing. Where it commits to the sink later, it waits for that, too (INV 48).
     """
     feeder, groups = filling(run), _groups(run)
     group, tell = feeder.group(feeder.settings()), note or (lambda _text: None)
@@ -125,10 +134,12 @@ def wait_filled(
     def probe() -> bool | None:
         offsets = groups.committed(group)
         left = dict(_left(run, offsets, ends))
-        if not left:
+        if not left and not (files := _uncommitted(run, ends)):
             return True
         if failures := feeder.state().failures:
             raise _failed(run, feeder, failures)
+        if not left:
+            raise NotYet(", ".join(f"{table}: {count} files not committed" for table, count in files.items()))
         tell(f"the sink connector has {sum(left.values()):,} records left")
         raise NotYet(", ".join(f"{place}: {count} left" for place, count in left.items()))
 
@@ -138,6 +149,16 @@ def wait_filled(
         interval=0.5,
         what=f"the sink connector {feeder.name} to write everything in its topics",
     )
+
+
+def _uncommitted(run: Run, topics: Iterable[str]) -> Mapping[str, int]:
+    """Table → how many files of it wait to be committed, of the tables in these topics."""
+    sink = run.clients.sink
+    if not isinstance(sink, CommitsLater):
+        return {}
+    names = topic_names(run, run.pipeline.source.tables)
+    of_topics = {table: topic for table, topic in names.items() if topic in set(topics)}
+    return sink.uncommitted(run.clients.transport, of_topics)
 
 
 def _left(

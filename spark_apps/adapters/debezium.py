@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from airflow_cdc.connectors.debezium.events.appended import Appended
 from airflow_cdc.connectors.debezium.events.frames import frame_of
 from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
@@ -48,6 +49,12 @@ class Events:
         """See ports.EventDecoder."""
         topic = self.routing.topic_of(table.full_name)
         return decode(raw, topic, self._plan(table, want_of(sides)), sides, self.texts)
+
+    def appended(self, raw: DataFrame, table: Table) -> DataFrame:
+        """See ports.ReadsAppended."""
+        sides = ("after",)
+        plan = Plan(table, Appended(), self.routing.values, want_of(sides))
+        return decode(raw, self.routing.topic_of(table.full_name), plan, sides)
 
     def plain(self, table: Table) -> InMemory:
         """See ports.DecodesFew."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, cast
 
 from airflow_cdc.core.position import Watermark
@@ -19,7 +20,7 @@ from airflow_cdc.spark_apps.compare.copies import Copied, CopyReader, Pair, Sour
 from airflow_cdc.spark_apps.compare.results import summary
 from airflow_cdc.spark_apps.compare.scan import Outcome
 from airflow_cdc.spark_apps.compare.views import SinkView
-from airflow_cdc.spark_apps.driver.systems import copy_reader, row_reader, stage_writer
+from airflow_cdc.spark_apps.driver.systems import copy_reader, log_reader, row_reader, stage_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +92,9 @@ def _following(run: Run, tables: Sequence[str], seconds: float) -> Callable[[], 
 
 def copies_at_rest(run: Run, spark: SparkSession, pair: Pair, watermark: Watermark) -> Sides:
     """A copy and its source while the connector is stopped, and the sink connector has written all that is in the topic."""
+    if not run.pipeline.sink.read_as:
+        # what only the log has is asked for again after the comparison, by whoever deletes it
+        return Sides(row_reader(run), watermark, lambda: watermark, _left_of_logs(run, spark, kept=True))
     return _copies(run, spark, watermark, lambda: watermark, {pair.source.full_name: pair})
 
 
@@ -98,6 +102,8 @@ def _copies(
     run: Run, spark: SparkSession, watermark: Watermark, reach: Callable[[], Watermark], pairs: Mapping[str, Pair]
 ) -> Sides:
     """Copies that a sink connector fills from the topics."""
+    if not run.pipeline.sink.read_as:
+        return Sides(row_reader(run), watermark, reach, _left_of_logs(run, spark))
     copies = CopyReader(copy_reader(run), watermark)
 
     def newest(table: Table) -> AbstractContextManager[SinkView]:
@@ -107,3 +113,28 @@ def _copies(
         return ranged(pairs[table.full_name], view)
 
     return Sides(cast("RowReader", SourceOfCopies(row_reader(run), copies.rows)), watermark, reach, newest, seen)
+
+
+def _left_of_logs(
+    run: Run, spark: SparkSession, *, kept: bool = False
+) -> Callable[[Table], AbstractContextManager[SinkView]]:
+    """Opens what is left of the log to which a sink connector appends a table's changes.
+
+    `kept`: it can be read until the driver ends.
+    """
+    logs, transport = log_reader(run), run.clients.transport
+
+    @contextmanager
+    def newest(table: Table) -> Iterator[SinkView]:
+        topic = topic_names(run, [table.full_name])[table.full_name]
+        rows = logs.rows(spark, table, topic, lambda: transport.end_offsets([topic]).get(topic, {}))
+        name = f"cdc_{uuid.uuid4().hex}"
+        # read once: each question is about the same rows
+        rows.localCheckpoint().createOrReplaceGlobalTempView(name)
+        try:
+            yield SinkView(spark, f"global_temp.{name}", 0)
+        finally:
+            if not kept:
+                spark.catalog.dropGlobalTempView(name)
+
+    return newest

@@ -151,7 +151,7 @@ def build_session(
     own = {**(LOCAL if local else {}), **({"spark.jars": ",".join(jars)} if jars else {})} if not submitted else {}
     builder = SparkSession.builder.appName(app_name)
     ours = {"spark.redaction.regex": SPARK_REDACTION, **EXACT}
-    catalog = sink.staging.spark_conf() if sink.staging is not None else {}
+    catalog: Mapping[str, str] = getattr(sink if sink.staging is None else sink.staging, "spark_conf", dict)()
     for key, value in {**own, **catalog, **(extra or {}), **ours}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

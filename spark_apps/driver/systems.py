@@ -22,6 +22,7 @@ from airflow_cdc.spark_apps.ports import (
     Bounds,
     DeadLetters,
     EventDecoder,
+    FoldsLog,
     LooksExactly,
     ReadDdl,
     ReadFew,
@@ -136,6 +137,14 @@ def copy_reader(run: Run) -> RowReader:
     """The reader of tables that a sink connector fills. Raises ConfigError if there is none for their database."""
     kind = SOURCES[run.pipeline.sink.read_as]
     reader: RowReader = _load(kind.copies, f"reads copies in {kind.title}", run)(cast("Any", run.clients.sink).database)
+    return reader
+
+
+def log_reader(run: Run) -> FoldsLog:
+    """The reader of logs that a sink connector appends to. Raises ConfigError if there is none for this kind of sink."""
+    sink = SINKS[run.pipeline.sink.kind]
+    folds = _load(sink.folds, f"reads logs in {sink.name}", run)
+    reader: FoldsLog = folds(run.clients.sink, _events(run, connector_settings(run)))
     return reader
 
 

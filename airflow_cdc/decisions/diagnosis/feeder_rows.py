@@ -6,15 +6,18 @@ says where there is none. So both are found by their numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, Protocol
 
 from airflow_cdc.core.feeder import FeederFacts
-from airflow_cdc.core.observation import SinkFacts
-from airflow_cdc.core.problem import WARNING, AnyCase, Evidence, Problem
+from airflow_cdc.core.observation import SchemaFacts, SinkFacts
+from airflow_cdc.core.problem import WARNING, AnyCase, Evidence, Problem, Rules
 from airflow_cdc.core.text import trace_excerpt
 from airflow_cdc.decisions.diagnosis.connector_rows import STILL
-from airflow_cdc.decisions.diagnosis.evidence import evidence
+from airflow_cdc.decisions.diagnosis.evidence import evidence, transport_of
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.table import Table
 
 STATUS: Final = "sink connector status"
 GROUP: Final = "consumer group"
@@ -150,3 +153,49 @@ FEEDER_ROWS: Final = (
         on_request=("full_snapshot", "diff_repair"),
     ),
 )
+
+
+class Judged(Protocol):
+    """A sink connector's settings, as its kind understands them."""
+
+    def faults(self) -> Iterable[tuple[str, str]]:
+        """(setting, what it means) of all settings with which a wrong row can't be put right through the topics."""
+        ...
+
+    def table_faults(self, table: Table, topic: str) -> Iterable[tuple[str, str]]:
+        """The same, about one table and its topic."""
+        ...
+
+
+def settings_rules(config_of: Callable[[FeederFacts, AnyCase], Judged], means: str) -> Rules:
+    """The rules of a sink that a sink connector fills. `means`: what it means that its settings have faults."""
+
+    def faults(case: AnyCase) -> Iterator[tuple[str, str]]:
+        facts = feeder_of(case)
+        if facts is None:
+            return
+        config = config_of(facts, case)
+        yield from config.faults()
+        transport, schema = transport_of(case.seen), case.seen.schema
+        topics = transport.of_table if transport else {}
+        for name, table in (schema.definitions if isinstance(schema, SchemaFacts) else {}).items():
+            if name in topics:
+                yield from config.table_faults(table, topics[name])
+
+    def misconfigured(case: AnyCase) -> Evidence | None:
+        wrong = dict(faults(case))
+        return evidence(case, STATUS, wrong) if wrong else None
+
+    def cannot_be_corrected(case: AnyCase) -> str:
+        wrong = [f"{name} is {what}" for name, what in faults(case)]
+        return f"{means}: {'; '.join(wrong)}" if wrong else ""
+
+    row = Problem(
+        "SINK_MISCONFIGURED",
+        79,
+        "The sink connector is set so that rows of the sink stay wrong and cannot be put right.",
+        misconfigured,
+        WARNING,
+    )
+    blockers = dict.fromkeys(("full_snapshot", "diff_repair"), (cannot_be_corrected,))
+    return Rules((*FEEDER_ROWS, row), blockers=blockers)

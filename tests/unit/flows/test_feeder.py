@@ -71,9 +71,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting(monkeypatch, filling)
 
 
-def waited(topics: Topics, feeder: Feeder | None = None, end: int | None = None) -> None:
+def waited(topics: Topics, feeder: Feeder | None = None, end: int | None = None, sink: Any = None) -> None:
     nobody = cast("Any", None)
-    clients = Parts(nobody, nobody, cast("Any", topics), nobody, nobody, feeder=cast("Any", feeder or Feeder()))
+    clients = Parts(nobody, nobody, cast("Any", topics), sink, nobody, feeder=cast("Any", feeder or Feeder()))
     run = Run(replace(PIPELINE), clients, "run-1", "/tmp")  # noqa: S108 - nothing is written
     filling.wait_filled(run, {TOPIC: {0: topics.end if end is None else end}}, standstill=0.6)
 
@@ -112,6 +112,42 @@ def test_a_failed_sink_connector_ends_the_wait_with_its_reason() -> None:
     failed = ConnectorState("RUNNING", (TaskState(0, "FAILED", "java.time.DateTimeException: Invalid value"),))
     with pytest.raises(ConnectorError, match="Invalid value"):
         waited(Topics(5, frozenset(range(5)), at(4)), Feeder(failed))
+
+
+@dataclass
+class Files:
+    """A sink into which files are committed behind the group: how many wait at each look."""
+
+    looks: list[int]
+    topics: dict[str, str] = field(default_factory=dict)
+
+    def uncommitted(self, _transport: Any, topics: dict[str, str]) -> dict[str, int]:
+        self.topics = dict(topics)
+        count = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return {"shop.orders": count} if count else {}
+
+
+@pytest.fixture
+def two_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"shop.orders": TOPIC, "shop.customers": "another"}
+    monkeypatch.setattr(filling, "topic_names", lambda _run, _tables: names)
+
+
+@pytest.mark.usefixtures("two_topics")
+def test_inv_48_a_group_that_has_consumed_everything_proves_nothing_of_files() -> None:
+    topics = Topics(5, frozenset(range(5)), at(5))
+    with pytest.raises(DeadlineError, match=r"shop\.orders: 2 files not committed"):
+        waited(topics, sink=Files([2]))
+    files = Files([2, 1, 0])
+    waited(topics, sink=files)
+    assert (files.looks, files.topics) == ([0], {"shop.orders": TOPIC})
+
+
+@pytest.mark.usefixtures("two_topics")
+def test_inv_48_a_failed_sink_connector_commits_nothing_more() -> None:
+    failed = ConnectorState("RUNNING", (TaskState(0, "FAILED", "CommitFailedException: stale offsets"),))
+    with pytest.raises(ConnectorError, match="stale offsets"):
+        waited(Topics(5, frozenset(range(5)), at(5)), Feeder(failed), sink=Files([1]))
 
 
 # --- what is known of a sink connector -----------------------------------------------------------------------------------------
