@@ -53,7 +53,7 @@ STRANGE = (
 )
 # of keys that are given up
 UNPLACED = (
-    "rows went on changing while they were compared, and the events in their topic do not say where in the source's log a change"
+    "rows kept changing while they were compared, and the events in their topic do not say where in the source's log a change"
     " is: compare them while they rest, or have the connector say it, as airflow cdc doctor shows"
 )
 
