@@ -316,7 +316,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
 
 def not_fetched(said: str) -> CdcError | None:
     """What spark-submit's text means if a package of Spark's could not be fetched: the package would be lost in its command."""
-    missing = list(dict.fromkeys(":".join(found) for found in _NOT_FETCHED.findall(said)))
+    missing = list(dict.fromkeys(":".join(parts) for parts in _NOT_FETCHED.findall(said)))
     if not missing:
         return None
     return CdcError(

@@ -117,8 +117,8 @@ def entries(text: str) -> tuple[Entry, ...]:
     if backwards and _upside_down([line for block in blocks for line in block]):
         blocks.reverse()
         backwards = False
-    grouped = tuple(_grouped(line for block in blocks for line in block))
-    return grouped[::-1] if backwards else grouped
+    log = tuple(_grouped(line for block in blocks for line in block))
+    return log[::-1] if backwards else log
 
 
 def _newest_first(lines: Iterable[str]) -> bool:
@@ -215,15 +215,15 @@ def _first(document: dict[str, object], names: Iterable[str]) -> str:
     return ""
 
 
-def _causes(thrown: object) -> Iterator[str]:
+def _causes(exception: object) -> Iterator[str]:
     """The exception that a logger wrote as an object, and those that caused it."""
-    if not isinstance(thrown, dict):
+    if not isinstance(exception, dict):
         return
-    if isinstance(trace := thrown.get("extendedStackTrace"), str):
+    if isinstance(trace := exception.get("extendedStackTrace"), str):
         yield trace
         return
-    yield f"{thrown.get('name')}: {thrown.get('message')}"
-    yield from _causes(thrown.get("cause"))
+    yield f"{exception.get('name')}: {exception.get('message')}"
+    yield from _causes(exception.get("cause"))
 
 
 def _unescaped(line: str) -> str:

@@ -192,14 +192,14 @@ class _Reading:
             self.take(fields[name], part) if name in fields else as_is
             for name, (_, part) in zip(parts, shape.parts, strict=True)
         ]
-        left = [(at, take) for at, take in enumerate(takes) if take is not as_is]
+        takers = [(at, take) for at, take in enumerate(takes) if take is not as_is]
         others = frozenset(fields.keys() - set(parts)) if shape.whole else frozenset()
         unknown = self.unknown
 
         def struct_(value: Mapping[str, Any]) -> tuple[Any, ...]:
             unknown.update(others)
             values = list(map(value.get, parts))
-            for at, take in left:
+            for at, take in takers:
                 if (one := values[at]) is not None:
                     values[at] = take(one)
             return tuple(values)

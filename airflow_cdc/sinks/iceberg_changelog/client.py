@@ -141,13 +141,13 @@ class ChangelogSink:
         if not ranges:
             return {}
         files = list(written(transport.records(config.control, ranges), config.group, config.control))
-        left = {
+        pieces = {
             table: sum(
                 one.files for one in files if one.table == identifier and one.offset >= up_to.get(one.partition, 0)
             )
             for table, (identifier, up_to) in places.items()
         }
-        return {table: count for table, count in left.items() if count}
+        return {table: count for table, count in pieces.items() if count}
 
     def _up_to(self, place: Place, config: ChangelogConfig) -> tuple[tuple[str, ...], Mapping[int, int]]:
         """A log's identifier, and up to where in the control topic it has what was written."""
