@@ -26,6 +26,8 @@ ELSEWHERE: Final = {
     "airflow_cdc/connectors/debezium/forms.py": "says in words how a record of a converter that nobody can see looks, and reads none",
     "airflow_cdc/connectors/debezium/schema_changes.py": "reads the schema history, which no converter writes",
     "airflow_cdc/connectors/debezium/config.py": "refuses a key whose columns cannot be told from a schema block",
+    "airflow_cdc/sinks/iceberg_changelog/commits.py": "reads what a sink connector writes of its own files, and no event",
+    "spark_apps/adapters/iceberg_changelog.py": "reads the columns of a table, as the sink connector names them, and no event",
 }
 # read records that the one decoder made, whose columns have these names
 READS_DECODED: Final = frozenset({"spark_apps/apply/changes.py", "spark_apps/compare/tail.py"})
