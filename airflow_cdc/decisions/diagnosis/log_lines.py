@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
-from itertools import pairwise
 from typing import Final
 
 
@@ -99,7 +98,6 @@ _TRACES: Final = (
     "error.stack_trace",
     "error",
     "throwable",
-    "thrown",
 )
 _NO_DATE: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - a log's own clock
 _LEVELS: Final = ("level", "severity", "levelname", "log.level", "loglevel", "lvl")
@@ -126,9 +124,13 @@ def _newest_first(lines: Iterable[str]) -> bool:
 
     Without a date, two lines may be on both sides of midnight.
     """
-    times = [at for line in lines if (at := _time(line)) is not None]
-    few = 1 if all(at.year > _NO_DATE.year for at in times) else 2
-    return len(set(times)) > few and all(later <= before for before, later in pairwise(times))
+    times = list[datetime]()
+    for at in filter(None, map(_time, lines)):
+        if times and at > times[-1]:
+            return False  # nearly every log, at its second time
+        if not times or at < times[-1]:
+            times.append(at)
+    return len(times) > (1 if all(at.year > _NO_DATE.year for at in times) else 2)
 
 
 def _upside_down(lines: Sequence[str]) -> bool:
@@ -191,7 +193,8 @@ def _of_json(line: str) -> str:
         return line
     if not isinstance(document, dict):
         return line
-    message, trace = _first(document, _MESSAGES), _first(document, _TRACES)
+    message = _first(document, _MESSAGES)
+    trace = _first(document, _TRACES) or "\nCaused by: ".join(_causes(document.get("thrown")))
     if not message and not trace:
         return line
     level = _first(document, _LEVELS).upper()
@@ -204,10 +207,6 @@ def _first(document: dict[str, object], names: Iterable[str]) -> str:
         value = document.get(name)
         if isinstance(value, str) and value:
             return value
-        if (
-            isinstance(value, dict) and "name" in value
-        ):  # Log4j's own: {"thrown": {"name": …, "message": …, "cause": {…}}}
-            return "\nCaused by: ".join(_causes(value))
         if isinstance(value, dict):  # {"exception": {"stackTrace": …}}, {"log": {"level": …}}
             below = _first(value, (*_TRACES, *_MESSAGES))
             if below:
@@ -216,7 +215,7 @@ def _first(document: dict[str, object], names: Iterable[str]) -> str:
 
 
 def _causes(exception: object) -> Iterator[str]:
-    """The exception that a logger wrote as an object, and those that caused it."""
+    """The exception that Log4j wrote as an object, `{"name": …, "message": …, "cause": {…}}`, and those that caused it."""
     if not isinstance(exception, dict):
         return
     if isinstance(trace := exception.get("extendedStackTrace"), str):

@@ -149,6 +149,12 @@ def test_what_wraps_a_text_does_not_hide_it(wrap: Callable[[str], str]) -> None:
     assert {origin: pair for origin, pair in named.items() if pair[0] != pair[1]} == {}
 
 
+def test_the_trace_of_an_error_that_a_logger_wrote_as_an_object_with_a_name_is_read() -> None:
+    trace = "ConnectException: stopped\n\tat io.debezium.X.y(X.java:1)\nCaused by: Could not find first log file name in binary log index file"
+    line = {"level": "error", "message": "failed", "error": {"name": "ConnectException", "stack_trace": trace}}
+    assert explain(json.dumps(line)).code == "BINLOG_PURGED"
+
+
 # ---- which failure of a long log leads --------------------------------------------------------------
 
 AT = "[2026-10-02 0{}:00,000] {} [crm|task-0] {}\n"
