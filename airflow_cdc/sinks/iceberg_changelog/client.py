@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SinkError, UsageError
 from airflow_cdc.core.observation import SinkTableFacts
+from airflow_cdc.sinks.fed import FedSink
 from airflow_cdc.sinks.iceberg.catalog import MissingTableError
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
@@ -39,7 +40,7 @@ class Log:
         return ()
 
 
-class ChangelogSink:
+class ChangelogSink(FedSink):
     """The change logs of a pipeline's tables. Raises SinkError, and UnknownStateError if the catalog cannot be read."""
 
     def __init__(self, endpoint: IcebergEndpoint, feeder: Feeder | None = None) -> None:
@@ -50,16 +51,6 @@ class ChangelogSink:
     def limited(self, limits: CallLimits) -> Self:
         """A copy with these limits on each call."""
         return type(self)(self.endpoint.limited(limits), self._feeder and self._feeder.limited(limits))
-
-    @property
-    def staging(self) -> None:
-        """None: only the sink connector writes the tables."""
-        return
-
-    @property
-    def letters(self) -> None:
-        """None: what cannot be written is the sink connector's own affair."""
-        return
 
     def spark_conf(self) -> dict[str, str]:
         """Spark's settings for the catalog; they may hold credentials."""
@@ -91,13 +82,6 @@ class ChangelogSink:
         """Table → where its log is, by the sink connector's settings. `topics`: table → its topic."""
         config = self.config()
         return {table: self._place(config, table, topic) for table, topic in topics.items()}
-
-    def faults(self, definitions: Mapping[str, Table], topics: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """(setting, what it means) of what keeps wrong rows from being put right. `topics`: table → its topic."""
-        config = self.config()
-        yield from config.faults()
-        for name, table in definitions.items():
-            yield from config.table_faults(table, topics[name])
 
     def losses(
         self,
@@ -141,13 +125,13 @@ class ChangelogSink:
         if not ranges:
             return {}
         files = list(written(transport.records(config.control, ranges), config.group, config.control))
-        pieces = {
+        counts = {
             table: sum(
                 one.files for one in files if one.table == identifier and one.offset >= up_to.get(one.partition, 0)
             )
             for table, (identifier, up_to) in places.items()
         }
-        return {table: count for table, count in pieces.items() if count}
+        return {table: count for table, count in counts.items() if count}
 
     def _up_to(self, place: Place, config: ChangelogConfig) -> tuple[tuple[str, ...], Mapping[int, int]]:
         """A log's identifier, and up to where in the control topic it has what was written."""

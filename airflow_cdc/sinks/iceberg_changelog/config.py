@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from airflow_cdc.sinks.fed import faults_of_reading, faults_of_tolerance, matches, names
+
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
 
@@ -76,7 +78,7 @@ class ChangelogConfig:
     def form(self) -> Form:
         """How changes stand in rows."""
         form = Form(flat=False)
-        for name in _names(self.settings.get("transforms", "")):
+        for name in names(self.settings.get("transforms", "")):
             kind = self._of(name, "type")
             if kind in _FLATTENS:
                 form = Form(flat=True)
@@ -91,11 +93,13 @@ class ChangelogConfig:
         value = self._route_value(route, table)
         if self._flag("iceberg.tables.dynamic-enabled"):
             return _placed(value.lower()) if value else None
-        tables = _names(self.settings.get("iceberg.tables", ""))
+        tables = names(self.settings.get("iceberg.tables", ""))
         if not route:
             return _placed(tables[0]) if tables and self._only(topic) else None
         matching = (
-            one for one in tables if value and _matches(self.settings.get(f"iceberg.table.{one}.route-regex"), value)
+            one
+            for one in tables
+            if value and (regex := self.settings.get(f"iceberg.table.{one}.route-regex")) and matches(regex, value)
         )
         return next(map(_placed, matching), None)
 
@@ -108,12 +112,12 @@ class ChangelogConfig:
             return table
         if route != "_cdc.target":
             return ""
-        patterns = (self._of(one, "cdc.target.pattern") for one in _names(self.settings.get("transforms", "")))
+        patterns = (self._of(one, "cdc.target.pattern") for one in names(self.settings.get("transforms", "")))
         pattern = next(filter(None, patterns), "{db}.{table}")
         return pattern.replace("{db}", schema).replace("{table}", name)
 
     def _only(self, topic: str) -> bool:
-        return not self.settings.get("topics.regex") and _names(self.settings.get("topics", "")) == (topic,)
+        return not self.settings.get("topics.regex") and names(self.settings.get("topics", "")) == (topic,)
 
     # ---- what can't be put right
 
@@ -133,17 +137,11 @@ class ChangelogConfig:
                     name,
                     f"{self.settings[name]}: it would commit for another group than {self.group}, which Connect shows",
                 )
-        skips = self.settings.get("errors.tolerance", "none").strip().lower() == "all"
-        if skips and not self.settings.get("errors.deadletterqueue.topic.name"):
-            yield (
-                "errors.tolerance",
-                "all, without a dead-letter queue: records that it cannot write are skipped silently",
-            )
+        yield from faults_of_tolerance(self.settings)
 
     def table_faults(self, table: Table, topic: str) -> Iterator[tuple[str, str]]:
         """The same, about one table and its topic."""
-        if not self.reads(topic):
-            yield "topics", f"{topic} of {table.full_name} is not among them"
+        yield from faults_of_reading(self.settings, table, topic)
         if table.keyless:
             yield "topics", f"{table.full_name} has no key, so nobody knows which row a change is about"
         if self.place(table.full_name, topic) is None:
@@ -154,15 +152,8 @@ class ChangelogConfig:
                 f"{means} (what is followed: _cdc.source and _cdc.target, or source.table without DebeziumTransform)",
             )
 
-    def reads(self, topic: str) -> bool:
-        """Whether it consumes a topic."""
-        if topic in _names(self.settings.get("topics", "")):
-            return True
-        pattern = self.settings.get("topics.regex", "")
-        return bool(pattern) and _matches(pattern, topic)
-
     def _transforms(self) -> Iterator[tuple[str, str]]:
-        for name in _names(self.settings.get("transforms", "")):
+        for name in names(self.settings.get("transforms", "")):
             kind = self._of(name, "type")
             if kind not in _FLATTENS | _INSERTS:
                 yield f"transforms.{name}.type", f"{kind}: nobody knows what it makes of a record"
@@ -179,14 +170,3 @@ class ChangelogConfig:
 def _placed(name: str) -> Place:
     namespace, _, table = name.rpartition(".")
     return Place(namespace, table)
-
-
-def _matches(pattern: str | None, value: str) -> bool:
-    try:
-        return bool(pattern) and re.fullmatch(pattern or "", value) is not None
-    except re.error:  # Java knows patterns that Python does not
-        return True
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())

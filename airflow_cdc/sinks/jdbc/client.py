@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, UsageError
 from airflow_cdc.core.observation import SinkTableFacts
+from airflow_cdc.sinks.fed import FedSink
 from airflow_cdc.sinks.jdbc.config import Place, SinkConfig
 from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
 from airflow_cdc.sinks.jdbc.mapping import Paired, paired
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 _COUNT_SECONDS: Final = 2.0
 
 
-class JdbcSink:
+class JdbcSink(FedSink):
     """The copies of a pipeline's tables. Raises SinkError for a database that fails or refuses.
 
     `source_database`: see SinkConfig.
@@ -42,16 +43,6 @@ class JdbcSink:
         database = self._database and self._database.limited(limits)
         feeder = self._feeder and self._feeder.limited(limits)
         return type(self)(self.endpoint.limited(limits), database, feeder, self._source_database)
-
-    @property
-    def staging(self) -> None:
-        """None: only the sink connector writes the tables."""
-        return
-
-    @property
-    def letters(self) -> None:
-        """None: what cannot be written is the sink connector's own affair."""
-        return
 
     @property
     def database(self) -> Source:
@@ -86,13 +77,6 @@ class JdbcSink:
             raise UsageError("this sink was opened without its connector", where=self.where)
         settings = self._feeder.settings()
         return SinkConfig(settings, self.endpoint.database, self.endpoint.namespace, self._source_database)
-
-    def faults(self, definitions: Mapping[str, Table], topics: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """(setting, what it means) of what keeps wrong rows from being put right. `topics`: table → its topic."""
-        config = self.config()
-        yield from config.faults()
-        for name, table in definitions.items():
-            yield from config.table_faults(table, topics[name])
 
     def losses(self, definitions: Mapping[str, Table], topics: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
         """(table, column, why it is not compared), of the copies that exist."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from airflow_cdc.sinks.fed import faults_of_reading, faults_of_tolerance, names
+
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
 
@@ -99,37 +101,21 @@ class SinkConfig:
             value = self.settings.get(name, "")
             if value and not value.endswith(_DEFAULT_NAMING):
                 yield name, f"{value}: nobody knows what it calls the tables or columns"
-        skips = self._value("errors.tolerance", "none").lower() == "all"
-        if skips and not self.settings.get("errors.deadletterqueue.topic.name"):
-            yield (
-                "errors.tolerance",
-                "all, without a dead-letter queue: records that it cannot write are skipped silently",
-            )
+        yield from faults_of_tolerance(self.settings)
 
     def table_faults(self, table: Table, topic: str) -> Iterator[tuple[str, str]]:
         """The same, about one table and its topic."""
-        if not self.reads(topic):
-            yield "topics", f"{topic} of {table.full_name} is not among them"
+        yield from faults_of_reading(self.settings, table, topic)
         if table.keyless:
             yield "primary.key.mode", f"{table.full_name} has no key, so its rows can be neither updated nor deleted"
             return
-        fields = _names(self.settings.get("primary.key.fields", ""))
+        fields = names(self.settings.get("primary.key.fields", ""))
         if fields and set(fields) != set(table.key):
             key = ", ".join(table.key)
             yield "primary.key.fields", f"{', '.join(fields)}: the key of {table.full_name} is {key}"
 
-    def reads(self, topic: str) -> bool:
-        """Whether it consumes a topic."""
-        if topic in _names(self.settings.get("topics", "")):
-            return True
-        pattern = self.settings.get("topics.regex", "")
-        try:
-            return bool(pattern) and re.fullmatch(pattern, topic) is not None
-        except re.error:  # Java knows patterns that Python does not
-            return True
-
     def _transforms(self) -> Iterator[tuple[str, str]]:
-        for name in _names(self.settings.get("transforms", "")):
+        for name in names(self.settings.get("transforms", "")):
             kind = self.settings.get(f"transforms.{name}.type", "").strip()
             if kind not in _HARMLESS:
                 yield f"transforms.{name}.type", f"{kind}: nobody knows what it makes of a record"
@@ -150,7 +136,3 @@ _MUST: Final[Sequence[tuple[str, str, frozenset[str], str]]] = (
     ("insert.mode", "insert", frozenset({"upsert"}), "a row that is there already, or is missing, fails or is skipped"),
     ("primary.key.mode", "none", frozenset({"record_key"}), "rows are not found by the key of the source's table"),
 )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
