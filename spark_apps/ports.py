@@ -273,6 +273,15 @@ class DecodesFew(Protocol):
 
 
 @runtime_checkable
+class InCatalog(Protocol):
+    """A sink, or how it is staged, whose tables Spark finds in a catalog of its own."""
+
+    def spark_conf(self) -> Mapping[str, str]:
+        """See core.ports.Staging."""
+        ...
+
+
+@runtime_checkable
 class ReadsAppended(Protocol):
     """An EventDecoder that knows what a sink connector makes of its events when it only appends them."""
 
@@ -287,6 +296,7 @@ class FoldsLog(Protocol):
     def rows(self, spark: SparkSession, table: Table, topic: str, ends: Callable[[], Mapping[int, int]]) -> DataFrame:
         """The rows that are left of a table's log, in sink types. `ends`: asks for the topic's ends, partition → offset.
 
+        The log is read once, so that each question about the frame is about the same rows.
         Raises SinkError for a log that does not say it.
         """
         ...

@@ -134,11 +134,12 @@ def wait_filled(
     def probe() -> bool | None:
         offsets = groups.committed(group)
         left = dict(_left(run, offsets, ends))
-        if not left and not (files := _uncommitted(run, ends)):
+        files = {} if left else _uncommitted(run, ends)
+        if not left and not files:
             return True
         if failures := feeder.state().failures:
             raise _failed(run, feeder, failures)
-        if not left:
+        if files:
             raise NotYet(", ".join(f"{table}: {count} files not committed" for table, count in files.items()))
         tell(f"the sink connector has {sum(left.values()):,} records left")
         raise NotYet(", ".join(f"{place}: {count} left" for place, count in left.items()))

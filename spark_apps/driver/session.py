@@ -15,6 +15,7 @@ from airflow_cdc.core.secrets import SPARK_REDACTION
 from airflow_cdc.core.timeline import timed
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.shipped import ship
+from airflow_cdc.spark_apps.ports import InCatalog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -151,7 +152,8 @@ def build_session(
     own = {**(LOCAL if local else {}), **({"spark.jars": ",".join(jars)} if jars else {})} if not submitted else {}
     builder = SparkSession.builder.appName(app_name)
     ours = {"spark.redaction.regex": SPARK_REDACTION, **EXACT}
-    catalog: Mapping[str, str] = getattr(sink if sink.staging is None else sink.staging, "spark_conf", dict)()
+    tables = sink if sink.staging is None else sink.staging
+    catalog = tables.spark_conf() if isinstance(tables, InCatalog) else {}
     for key, value in {**own, **catalog, **(extra or {}), **ours}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
