@@ -314,9 +314,9 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             return CdcError(str(cause.get("what")), where=str(cause.get("where", "")), todo=str(cause.get("todo", "")))
 
 
-def not_fetched(said: str) -> CdcError | None:
+def not_fetched(text: str) -> CdcError | None:
     """What spark-submit's text means if a package of Spark's could not be fetched: the package would be lost in its command."""
-    missing = list(dict.fromkeys(":".join(parts) for parts in _NOT_FETCHED.findall(said)))
+    missing = list(dict.fromkeys(":".join(parts) for parts in _NOT_FETCHED.findall(text)))
     if not missing:
         return None
     return CdcError(

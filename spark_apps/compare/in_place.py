@@ -94,7 +94,7 @@ def copies_at_rest(run: Run, spark: SparkSession, pair: Pair, watermark: Waterma
     """A copy and its source while the connector is stopped, and the sink connector has written all that is in the topic."""
     if not run.pipeline.sink.read_as:
         # what only the log has is asked for again after the comparison, by whoever deletes it
-        return Sides(row_reader(run), watermark, lambda: watermark, _left_of_logs(run, spark, kept=True))
+        return Sides(row_reader(run), watermark, lambda: watermark, _left_of_logs(run, spark, to_the_end=True))
     return _copies(run, spark, watermark, lambda: watermark, {pair.source.full_name: pair})
 
 
@@ -116,11 +116,11 @@ def _copies(
 
 
 def _left_of_logs(
-    run: Run, spark: SparkSession, *, kept: bool = False
+    run: Run, spark: SparkSession, *, to_the_end: bool = False
 ) -> Callable[[Table], AbstractContextManager[SinkView]]:
     """Opens what is left of the log to which a sink connector appends a table's changes.
 
-    `kept`: it can be read until the driver ends.
+    `to_the_end`: it can be read until the driver ends.
     """
     logs, transport = log_reader(run), run.clients.transport
 
@@ -129,12 +129,11 @@ def _left_of_logs(
         topic = topic_names(run, [table.full_name])[table.full_name]
         rows = logs.rows(spark, table, topic, lambda: transport.end_offsets([topic]).get(topic, {}))
         name = f"cdc_{uuid.uuid4().hex}"
-        # read once: each question is about the same rows
-        rows.localCheckpoint().createOrReplaceGlobalTempView(name)
+        rows.createOrReplaceGlobalTempView(name)
         try:
             yield SinkView(spark, f"global_temp.{name}", 0)
         finally:
-            if not kept:
+            if not to_the_end:
                 spark.catalog.dropGlobalTempView(name)
 
     return newest

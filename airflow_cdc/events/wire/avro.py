@@ -120,7 +120,7 @@ def legal_name(name: str) -> str:
 class _Compiled(NamedTuple):
     """A schema: what reads a message by it, what takes its value apart, and where that puts the names of unknown fields."""
 
-    read: Callable[[BytesIO], Any]
+    reader: Callable[[BytesIO], Any]
     take: _Take
     unknown: set[str]
 
@@ -192,14 +192,14 @@ class _Reading:
             self.take(fields[name], part) if name in fields else as_is
             for name, (_, part) in zip(parts, shape.parts, strict=True)
         ]
-        takers = [(at, take) for at, take in enumerate(takes) if take is not as_is]
+        converters = [(at, take) for at, take in enumerate(takes) if take is not as_is]
         others = frozenset(fields.keys() - set(parts)) if shape.whole else frozenset()
         unknown = self.unknown
 
         def struct_(value: Mapping[str, Any]) -> tuple[Any, ...]:
             unknown.update(others)
             values = list(map(value.get, parts))
-            for at, take in takers:
+            for at, take in converters:
                 if (one := values[at]) is not None:
                     values[at] = take(one)
             return tuple(values)
