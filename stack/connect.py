@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,15 @@ def wait_ready(worker: ConnectWorker) -> ConnectWorker:
         interval=0.5,
     )
     return worker
+
+
+@contextmanager
+def ready(worker: ConnectWorker) -> Iterator[ConnectWorker]:
+    """A worker that was started, once it is ready (`wait_ready`); it ends with the block."""
+    try:
+        yield wait_ready(worker)
+    finally:
+        end(worker.child)
 
 
 def said(worker: ConnectWorker) -> str | None:

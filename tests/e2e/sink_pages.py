@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from stack.airflow import AirflowServer
 from stack.cluster import Stack
 from stack.mysql import MySqlServer, MySqlSettings
 from tests.e2e.stock import stock_airflow
-from tests.e2e.test_pages import DOCS, PASSWORDS, of_mysql
-from tests.e2e.walking import Block, Reader, blocks
+from tests.e2e.test_pages import DOCS, of_mysql
+from tests.e2e.walking import PASSWORDS, Block, Reader, blocks
 
 OWN = DOCS / "how-to" / "own-pipeline.md"
 FIRST = ("1. Create two database users", "2. Say where everything is", "3. Start a connector")
@@ -59,26 +58,8 @@ def world(folder: Path, services: tuple[str, ...]) -> Iterator[World]:
         yield World(stack, stack.mysql["theirs"], stack.airflow, folder, words)
 
 
-def walk(reader: Reader, steps: list[Block], page: str) -> None:
-    """Do the steps, and keep what was typed and said."""
-    try:
-        for step in steps:
-            reader.do(step)
-    finally:
-        Path("build").mkdir(exist_ok=True)
-        Path(f"build/{page}-page.txt").write_text(reader.transcript)
-
-
 def of_page(page: str, section: str) -> list[Block]:
     """The steps of a page that begins with those of the own pipeline's."""
     own = DOCS / "systems" / page
     assert "Do steps 1 to 3 of [your first proven copy](../how-to/own-pipeline.md)" in own.read_text()
     return [*(step for heading in FIRST for step in blocks(OWN, heading)), *blocks(own, section)]
-
-
-def proven(reader: Reader) -> None:
-    """What each of the pages says that one should see."""
-    assert re.search(r"\bbad\b", reader.output("cdc doctor")) is None
-    assert "MATCH" in reader.output("cdc proof")
-    assert "HEALTHY" in reader.output("cdc diagnose")
-    assert [password for password in PASSWORDS.values() if password in reader.output("cdc init")] == []

@@ -15,9 +15,9 @@ from stack.process import end, wait_until
 from stack.rest_catalog import start_rest_catalog
 from stack.shop.check import MySqlRows, compare
 from tests.e2e.conftest import RUN_SECONDS, parked
-from tests.e2e.sink_pages import World, walk, world
+from tests.e2e.sink_pages import World, world
 from tests.e2e.test_pages import DOCS
-from tests.e2e.walking import blocks
+from tests.e2e.walking import blocks, walk
 
 # one row in a hundred may go without anybody's approval
 MANY = "INSERT INTO crm.people WITH RECURSIVE s(n) AS (SELECT 10 UNION ALL SELECT n + 1 FROM s WHERE n < 300) SELECT n, 'many', NULL FROM s"

@@ -8,8 +8,9 @@ import pytest
 
 from stack import cluster, fetch
 from stack.hudi import start_hudi
-from tests.e2e.sink_pages import COLUMNS, of_page, proven, walk, world
+from tests.e2e.sink_pages import COLUMNS, of_page, world
 from tests.e2e.test_wheel import build
+from tests.e2e.walking import proven, walk
 from tests.paths import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]

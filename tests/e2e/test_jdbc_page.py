@@ -21,7 +21,7 @@ from stack.shop import connectors
 from stack.shop.check import MySqlRows, compare_with
 from stack.shop.postgres.copies import PostgresCopies
 from tests.e2e.stock import stock_airflow
-from tests.e2e.walking import Reader, blocks
+from tests.e2e.walking import Reader, blocks, proven, recorded
 from tests.paths import ROOT
 
 PAGE = ROOT / "docs" / "systems" / "jdbc.md"
@@ -124,7 +124,7 @@ def test_the_page_leads_from_a_jdbc_sink_to_a_recovered_proven_copy(theirs: Thei
     reader = theirs.reader
     shown = "\n".join(step.text for step in blocks(PAGE))
     assert [word for word in reader.words if word not in shown] == []
-    try:
+    with recorded(reader, "jdbc"):
         theirs.walk("Set up a JDBC sink")
         wait_until(lambda: theirs.copied() or None, timeout=EQUAL_S, what="the first copy")
         # what the page says that one should see
@@ -133,10 +133,5 @@ def test_the_page_leads_from_a_jdbc_sink_to_a_recovered_proven_copy(theirs: Thei
         assert "no longer available" in theirs.lose()
         assert not theirs.copied()
         theirs.walk("Recover")
-    finally:
-        Path("build").mkdir(exist_ok=True)
-        Path("build/jdbc-page.txt").write_text(reader.transcript)
-    assert "MATCH" in reader.output("cdc proof")
-    assert "HEALTHY" in reader.output("cdc diagnose")
-    assert [password for password in PASSWORDS.values() if password in reader.output("cdc init")] == []
+    proven(reader, PASSWORDS.values())
     wait_until(lambda: theirs.copied() or None, timeout=EQUAL_S, what="the corrected copy")

@@ -20,6 +20,7 @@ from stack.mysql import MySqlServer, MySqlSettings
 from stack.process import wait_until
 from stack.shop.check import check
 from tests.e2e.stock import stock_airflow
+from tests.e2e.walking import PASSWORDS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TABLES = ["people", "notes"]
@@ -33,7 +34,6 @@ THEIRS = (
     "INSERT INTO crm.notes VALUES (1, 1, 'engine'), (1, 2, 'notes  '), (2, 1, '')",
 )
 LATER = ("INSERT INTO crm.people (name) VALUES ('Barbara')", "DELETE FROM crm.notes WHERE person = 1 AND line = 2")
-PASSWORDS = {"choose-one": "of-cdc-7f3a", "choose-another": "of-debezium-91c2"}
 # two runs of the schedule beside the first comparison, and what drivers take on a loaded machine
 APPLIED_WITHIN_S = 1200.0
 pytestmark = pytest.mark.timeout(3600)

@@ -13,9 +13,9 @@ from stack.mysql import MySqlSettings
 from stack.opensearch import start_opensearch
 from stack.process import wait_until
 from stack.shop import connectors
-from tests.e2e.sink_pages import COLUMNS, of_page, proven, walk, world
+from tests.e2e.sink_pages import COLUMNS, of_page, world
 from tests.e2e.test_pages import CREATED, DOCS
-from tests.e2e.walking import Reader, blocks
+from tests.e2e.walking import Reader, blocks, proven, walk
 from tests.paths import ROOT
 from tests.systems.debezium_search import documents
 

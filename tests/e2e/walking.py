@@ -15,7 +15,8 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -27,6 +28,8 @@ _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[=>])|\r")
 COMMAND_S: Final = 900.0
 # a loaded machine imports Airflow for seconds before a command asks
 QUESTION_S: Final = 180.0
+# of the two users of the database: on the page → here
+PASSWORDS: Final = {"choose-one": "of-cdc-7f3a", "choose-another": "of-debezium-91c2"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +208,28 @@ class _Terminal:
             return False
         self.text += _ESCAPE.sub("", read.decode(errors="replace"))
         return bool(read)
+
+
+@contextmanager
+def recorded(reader: Reader, page: str) -> Iterator[None]:
+    """What is typed and said within the block is written to a file, however it ends."""
+    try:
+        yield
+    finally:
+        Path("build").mkdir(exist_ok=True)
+        Path(f"build/{page}-page.txt").write_text(reader.transcript)
+
+
+def walk(reader: Reader, steps: Iterable[Block], page: str) -> None:
+    """Do the steps, and keep what was typed and said."""
+    with recorded(reader, page):
+        for step in steps:
+            reader.do(step)
+
+
+def proven(reader: Reader, passwords: Iterable[str] = tuple(PASSWORDS.values())) -> None:
+    """What a page that ends in a proven copy says that one should see."""
+    assert re.search(r"\bbad\b", reader.output("cdc doctor")) is None
+    assert "MATCH" in reader.output("cdc proof")
+    assert "HEALTHY" in reader.output("cdc diagnose")
+    assert [password for password in passwords if password in reader.output("cdc init")] == []

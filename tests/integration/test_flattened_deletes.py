@@ -17,8 +17,8 @@ from airflow_cdc.core.errors import CdcError
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.apply import few
 from stack import fetch, registry
-from stack.connect import DEBEZIUM_CLASS, ConnectWorker, start_connect, wait_ready
-from stack.process import end, wait_until
+from stack.connect import DEBEZIUM_CLASS, ConnectWorker, ready, start_connect
+from stack.process import wait_until
 from tests.faults_diagnosis.unfollowed import FORMS
 from tests.integration.followed_mysql import FollowedMySql
 from tests.integration.mariadb.recovered import connector_config
@@ -90,10 +90,8 @@ def worker_1_9(servers: Stack, kafka: str, tmp_path_factory: pytest.TempPathFact
     worker = start_connect(
         folder, servers.logs, kafka, plugins=("debezium-1",), more=_WORKER_1_9, name="connect-flat-1"
     )
-    try:
-        yield wait_ready(worker)
-    finally:
-        end(worker.child)
+    with ready(worker):
+        yield worker
 
 
 @dataclass(slots=True)

@@ -18,8 +18,8 @@ from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import ConfigError, ConnectorError, OffsetRejectedError
 from airflow_cdc.sinks.iceberg.client import Lake
 from stack import fetch
-from stack.connect import ConnectWorker, start_connect, wait_ready
-from stack.process import end, wait_until
+from stack.connect import ConnectWorker, ready, start_connect
+from stack.process import wait_until
 from tests.integration.followed_mysql import FollowedMySql, recover_a_purge
 from tests.integration.mariadb.recovered import connector_config
 from tests.integration.recovering import SECONDS
@@ -48,10 +48,8 @@ def old_worker(servers: Stack, kafka: str, tmp_path_factory: pytest.TempPathFact
     fetch.fetch_all(["connect-old", "debezium"])
     folder = tmp_path_factory.mktemp("old")
     worker = start_connect(folder, servers.logs, kafka, more=OWN_TOPICS, release="connect-old", name="connect-old")
-    try:
-        yield wait_ready(worker)
-    finally:
-        end(worker.child)
+    with ready(worker):
+        yield worker
 
 
 @dataclass(slots=True)

@@ -21,8 +21,7 @@ from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.sinks.iceberg.client import Lake
 from stack import fetch
-from stack.connect import DEBEZIUM_CLASS, ConnectWorker, start_connect, wait_ready
-from stack.process import end
+from stack.connect import DEBEZIUM_CLASS, ConnectWorker, ready, start_connect
 from tests.integration.followed_mysql import FollowedMySql
 from tests.integration.mariadb.recovered import connector_config
 
@@ -49,10 +48,8 @@ def text_worker(servers: Stack, kafka: str, tmp_path_factory: pytest.TempPathFac
     """A worker whose converters write text."""
     fetch.fetch_all(["kafka", "debezium"])
     worker = start_connect(tmp_path_factory.mktemp("text"), servers.logs, kafka, more=WORKER, name="connect-text")
-    try:
-        yield wait_ready(worker)
-    finally:
-        end(worker.child)
+    with ready(worker):
+        yield worker
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from stack import versions
 from tests.integration.changelog.logged import Logged, run_of, started
 from tests.systems.case import Case, Differences, differences
 from tests.systems.debezium_hudi import PURGED
-from tests.systems.debezium_jdbc import KINDS, TABLES, DebeziumJdbc, Kind, document, exact, same
+from tests.systems.debezium_jdbc import TABLES, DebeziumJdbc, Kind, document, exact, same
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,16 +112,8 @@ class DebeziumChangelog(DebeziumJdbc):
         """The pipeline's run."""
         return run_of(self.logged, self.folder, TABLES, approval="never", max_deletes="100%")
 
-    def fill(self) -> None:
-        """See System."""
-        columns = ", ".join(f"{name} {kind.declared}" for name, kind in KINDS.items())
-        self.fed.create(
-            f"CREATE TABLE kinds (id {self.kinds['id'].declared} PRIMARY KEY, {columns})",
-            "CREATE TABLE words (lang varchar(20), n int, t text, PRIMARY KEY (lang, n))",
-        )
-        self.fed.follow({"topic.creation.default.partitions": "4", "topic.creation.default.replication.factor": "1"})
-        self.fed.feed()
-        self.fed.execute(*self.first_rows())
+    def wait_first_rows(self) -> None:
+        """See DebeziumJdbc."""
         self.logged.wait_left("kinds", KEYS["kinds"], 2000)
         self.logged.wait_left("words", KEYS["words"], 500)
 

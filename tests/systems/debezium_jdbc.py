@@ -149,6 +149,10 @@ class DebeziumJdbc:
         self.fed.follow({"topic.creation.default.partitions": "4", "topic.creation.default.replication.factor": "1"})
         self.fed.feed()
         self.fed.execute(*self.first_rows())
+        self.wait_first_rows()
+
+    def wait_first_rows(self) -> None:
+        """Until the sink has them."""
         self.fed.wait_target("SELECT count(*) FROM kinds", [(2000,)])
         self.fed.wait_target("SELECT count(*) FROM words", [(500,)])
 

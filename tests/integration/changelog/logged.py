@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from pyiceberg.exceptions import NoSuchTableError
 
-import stack
 from airflow_cdc.config.registry import parse_registry
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
@@ -21,11 +20,10 @@ from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg_changelog import KIND
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
-from stack import connect
 from stack.connect import ICEBERG_SINK_CLASS
 from stack.kafka import quick
-from stack.mysql import MySqlSettings
-from stack.process import end, wait_until
+from stack.process import wait_until
+from tests.integration.jdbc import fed
 from tests.integration.jdbc.fed import SCHEMAS, SECONDS, Fed, Servers
 
 if TYPE_CHECKING:
@@ -50,19 +48,8 @@ PLACED: Final = {
 @contextmanager
 def started(folder: Path) -> Iterator[Servers]:
     """The servers, ended with the block. The worker has Debezium's connector and Iceberg's sink."""
-    settings = (MySqlSettings(max_binlog_size=4194304),)
-    with stack.start(folder / "stack", ("kafka", "mysql"), mysql_settings=settings) as running:
-        if running.kafka is None:
-            raise AssertionError("the stack has no Kafka")
-        worker = connect.start_connect(
-            folder / "stack", running.logs, running.kafka.bootstrap, plugins=PLUGINS, java=quick("1g")
-        )
-        running.others["connect"] = worker.child
-        try:
-            connect.wait_ready(worker)
-            yield Servers(running.mysql["mysql"], None, running.kafka.bootstrap, worker)  # type: ignore[arg-type]
-        finally:
-            end(worker.child)
+    with fed.started(folder, (), PLUGINS, quick("1g")) as servers:
+        yield servers
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ from stack import connect
 from stack.connect import DEBEZIUM_CLASS, ConnectWorker
 from stack.mysql import MySqlServer, MySqlSettings
 from stack.postgres import PostgresServer
-from stack.process import end, wait_until
+from stack.process import wait_until
 from stack.shop import connectors
 
 SECONDS: Final = 240.0
@@ -46,26 +46,45 @@ SCHEMAS: Final = {
 class Servers:
     """The servers of such a path."""
 
-    mysql: MySqlServer
-    postgres: PostgresServer
-    bootstrap: str
+    running: stack.Stack
     worker: ConnectWorker
+
+    @property
+    def mysql(self) -> MySqlServer:
+        """The source, or the database of the copies."""
+        return self.running.mysql["mysql"]
+
+    @property
+    def postgres(self) -> PostgresServer:
+        """The other one, where there is one."""
+        return self.running.postgres["postgres"]
+
+    @property
+    def bootstrap(self) -> str:
+        """The broker's address."""
+        if self.running.kafka is None:
+            raise AssertionError("the stack has no Kafka")
+        return self.running.kafka.bootstrap
 
 
 @contextmanager
-def started(folder: Path) -> Iterator[Servers]:
-    """The servers, ended with the block. The worker has both of Debezium's connectors."""
+def started(
+    folder: Path,
+    targets: tuple[str, ...] = ("postgres",),
+    plugins: tuple[str, ...] = PLUGINS,
+    java: tuple[str, ...] = connect.QUICK,
+) -> Iterator[Servers]:
+    """The servers, ended with the block. `plugins`: of the worker, by default both of Debezium's connectors."""
     settings = (MySqlSettings(max_binlog_size=4194304),)
-    with stack.start(folder / "stack", ("kafka", "mysql", "postgres"), mysql_settings=settings) as running:
+    with stack.start(folder / "stack", ("kafka", "mysql", *targets), mysql_settings=settings) as running:
         if running.kafka is None:
             raise AssertionError("the stack has no Kafka")
-        worker = connect.start_connect(folder / "stack", running.logs, running.kafka.bootstrap, plugins=PLUGINS)
+        worker = connect.start_connect(
+            folder / "stack", running.logs, running.kafka.bootstrap, plugins=plugins, java=java
+        )
         running.others["connect"] = worker.child
-        try:
-            connect.wait_ready(worker)
-            yield Servers(running.mysql["mysql"], running.postgres["postgres"], running.kafka.bootstrap, worker)
-        finally:
-            end(worker.child)
+        with connect.ready(worker):
+            yield Servers(running, worker)
 
 
 @dataclass(slots=True)
