@@ -135,7 +135,8 @@ def start(  # noqa: PLR0917
 
         def started(worker: ConnectWorker, options: Mapping[str, str], is_1_9: bool) -> Followed:
             name = databases()
-            mysql.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v VARCHAR(40) DEFAULT 'new')")
+            default = "" if is_1_9 else " DEFAULT 'new'"  # 1.9's transform replaces a NULL: the last test
+            mysql.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v VARCHAR(40){default})")
             made = Followed(mysql, spark, Lake("lake", lake_properties), kafka, worker.url, tmp_path, name, ("t",))
             made.worker = worker
             made.set_up_mysql()
@@ -158,8 +159,8 @@ def start(  # noqa: PLR0917
         yield started
 
 
-def is_mirrored(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways of applying, and all of it once more."""
+def is_mirrored(followed: Followed, monkeypatch: pytest.MonkeyPatch, *, again: bool) -> None:
+    """Both ways of applying; and `again`: all of it once more."""
     beginning = followed.call("GET", "/offsets")
     followed.execute(*FIRST)
     followed.apply("in the process")
@@ -169,6 +170,8 @@ def is_mirrored(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     followed.apply("by Spark's jobs")
     assert followed.differences("t", ("id", "v")) == ([], [])
     assert len(followed.execute("SELECT * FROM t")) == 3
+    if not again:
+        return
     followed.send_again(beginning)
     followed.execute("UPDATE t SET v = 'last' WHERE id = 1")
     followed.apply("sent again")
@@ -179,14 +182,15 @@ def is_mirrored(followed: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_delete_of_todays_connector_is_applied(
     start: Start, connect_worker: ConnectWorker, monkeypatch: pytest.MonkeyPatch, options: Mapping[str, str]
 ) -> None:
-    is_mirrored(start(connect_worker, options, False), monkeypatch)
+    is_mirrored(start(connect_worker, options, False), monkeypatch, again=True)
 
 
 @pytest.mark.parametrize("options", OLDER.values(), ids=OLDER)
 def test_a_delete_of_a_connector_of_1_9_is_applied(
     start: Start, worker_1_9: ConnectWorker, monkeypatch: pytest.MonkeyPatch, options: Mapping[str, str]
 ) -> None:
-    is_mirrored(start(worker_1_9, options, True), monkeypatch)
+    # it can't be started again here: reading its history, it calls what Kafka's client lost in 4.0 (poll(long))
+    is_mirrored(start(worker_1_9, options, True), monkeypatch, again=False)
 
 
 @pytest.mark.parametrize("kind", LOST)
@@ -197,4 +201,14 @@ def test_a_setting_by_which_no_delete_arrives_is_refused_by_name(
     followed = start(worker_1_9 if is_1_9 else connect_worker, LOST[kind], is_1_9)
     followed.execute(*FIRST[:1])
     with pytest.raises(CdcError, match="no delete reaches the topics"):
+        followed.apply("refused")
+
+
+def test_nulls_that_the_transform_of_1_9_replaces_are_refused_whatever_it_is_told(
+    start: Start, worker_1_9: ConnectWorker
+) -> None:
+    """It ignores the setting of later releases, which `start` makes: the NULL arrives as the default, and nothing shows it."""
+    followed = start(worker_1_9, OLDER["rewrite"], True)
+    followed.execute("ALTER TABLE t ALTER v SET DEFAULT 'new'", *FIRST)
+    with pytest.raises(CdcError, match=r"NULL in .*t\.v arrives as the column's default"):
         followed.apply("refused")

@@ -144,7 +144,7 @@ def flattened_form(
         tuple(fields.items()),
         tuple(split_list(options.get("add.fields", ""))),
         tuple(_added(options, "add.headers").items()),
-        copied and is_true(options.get(_NULLS, "true")),
+        copied and (old or is_true(options.get(_NULLS, "true"))),  # 1.9.7 does not know the option, and ignores it
         tuple(
             f"transforms.{name}.{key}={options[key]}"
             for key in _LOOSE

@@ -30,13 +30,15 @@ class _Writers:
     key: Converter
     value: Converter
     copying: tuple[str, ...]
+    old: bool = False  # the transforms are those of Debezium 1.x, which have no setting against it
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> _Writers:
         settings = by_todays_names(config)
         transforms = read_transforms(settings.known, old=settings.old)
         copying = tuple(form.name for form in transforms.flattened if form.null_becomes_default)
-        return cls(read_converter(settings.known, "key"), read_converter(settings.known, "value"), copying)
+        key, value = (read_converter(settings.known, side) for side in ("key", "value"))
+        return cls(key, value, copying, old=settings.old)
 
     @property
     def replace_nulls(self) -> bool:
@@ -45,7 +47,7 @@ class _Writers:
     @property
     def settings(self) -> dict[str, str]:
         """What ends it; {} if no setting of the connector does."""
-        if self.value.replaces_null and not self.value.keeps_null:
+        if (self.value.replaces_null and not self.value.keeps_null) or (self.copying and self.old):
             return {}
         both = (one.keeps_null for one in (self.key, self.value) if one.replaces_null)
         own = {name: text for one in both for name, text in one.items()}
@@ -72,13 +74,14 @@ class NullFault:
 
     `settings`: what must be set on the connector, and a recovery may set. {} if the connector leaves its converter to
     the worker: naming the converter then requires knowing the worker's converter settings. Also {} if its own
-    `converter` has no such setting.
+    `converter`, or its `transform`, has no such setting.
     """
 
     columns: tuple[str, ...]
     settings: Mapping[str, str]
     converter: str = ""
     tables: frozenset[str] = frozenset()
+    transform: str = ""
 
     @property
     def what(self) -> str:
@@ -89,6 +92,11 @@ class NullFault:
     @property
     def todo(self) -> str:
         """The lines to add to the connector's configuration."""
+        if self.transform:
+            return (
+                f"transforms.{self.transform} of Debezium 1.x has no setting by which a NULL stays NULL: take the transform away,"
+                " drop the columns' defaults, make them NOT NULL, or run a newer Debezium. Then recover the tables."
+            )
         if self.settings:
             lines = ", ".join(f"{name}={value}" for name, value in self.settings.items())
             return (
@@ -118,4 +126,5 @@ def null_fault(
     at_risk = {name: nulls_at_risk(table, defaults.get(name, {})) for name, table in definitions.items()}
     columns = tuple(f"{name}.{column}" for name, own in at_risk.items() for column in own)
     tables = frozenset(name for name, own in at_risk.items() if own)
-    return NullFault(columns, writers.settings, writers.value.name, tables) if columns else None
+    transform = writers.copying[0] if writers.copying and writers.old else ""
+    return NullFault(columns, writers.settings, writers.value.name, tables, transform) if columns else None
