@@ -202,7 +202,7 @@ class Story:
 
     def round(self, number: int, one: Round) -> bool:
         """Statements, a step with statements beside it, and the check. False: the pipeline is stuck."""
-        with self.heat():
+        with self.heat() if self.pipe.form.is_placed or one.step is Step.APPLY else nullcontext():
             if one.step is Step.GAP:
                 self.pipe.pause()
             self.do_all(one.before)
