@@ -85,7 +85,7 @@ def _others(wing: str) -> Mapping[str, EntryPoint]:
 SOURCES: Final = Kinds("sources", SourceKind, "mysql", "mariadb", "postgres")
 CONNECTORS: Final = Kinds("connectors", ConnectorKind, "debezium", "debezium_engine", "canal", "flink")
 TRANSPORTS: Final = Kinds("transports", TransportKind, "kafka", "rabbitmq", "direct")
-SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "opensearch", "hudi", "jdbc", "topics", "none")
+SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "opensearch", "hudi", "jdbc", "iceberg_changelog", "topics", "none")
 CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 
 

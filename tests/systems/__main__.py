@@ -20,6 +20,7 @@ from rich.table import Table
 from tests.systems import (
     canal_mysql,
     canal_rabbitmq,
+    debezium_changelog,
     debezium_formats,
     debezium_jdbc,
     debezium_jdbc_postgres,
@@ -45,6 +46,7 @@ CASES: tuple[Case, ...] = (
     *debezium_topics.CASES,
     debezium_jdbc.CASE,
     debezium_jdbc_postgres.CASE,
+    *debezium_changelog.CASES,
     flink_mysql.CASE,
     *on_another_spark.CASES,
 )

@@ -96,6 +96,7 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], Any]] = {
             "postgres://db",
         ),
     ),
+    ("sinks", "iceberg_changelog"): ({"catalog": "lake", "connector": "shop-log"}, LAKE),
     ("sinks", "hudi"): ({"path": "/lake/hudi", "namespace": "shop"}, HudiEndpoint("/lake/hudi")),
     ("sinks", "topics"): ({}, TopicsEndpoint()),
     ("sinks", "none"): ({}, NoEndpoint()),

@@ -195,7 +195,7 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
     assert asked[:3] == [
         "What the source is: mysql or mariadb or postgres [mysql]: ",
         "What the connector is: debezium or debezium_engine or canal or flink [debezium]: ",
-        "What the sink is: iceberg or opensearch or hudi or jdbc or topics or none [iceberg]: ",
+        "What the sink is: iceberg or opensearch or hudi or jdbc or iceberg_changelog or topics or none [iceberg]: ",
     ]
     made = load_registry(registry)["bank"]
     assert (made.sink.where, made.source.tables) == ("lake.bank", ("bank.moves",))
@@ -273,7 +273,7 @@ def test_a_connector_that_nothing_lies_behind_writes_the_tables_itself(
 
 @pytest.mark.parametrize(
     "sink",
-    [("topics",), ("jdbc", "--jdbc-conn-id", "copies", "--jdbc-connector", "crm-sink"), ("none",)],
+    [("topics",), ("jdbc", "--jdbc-conn-id", "copies", "--jdbc-connector", "crm-sink"), ("iceberg_changelog", "--changelog-connector", "crm-log"), ("none",)],
     ids=lambda sink: sink[0],
 )
 def test_whatever_is_compared_gets_its_spark(
