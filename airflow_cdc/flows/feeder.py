@@ -209,6 +209,7 @@ def check_feeder(run: Run) -> Iterator[Check]:
     sink, definitions = cast("Judges", run.clients.sink), captured(run)
     faults = [f"{name} is {what}" for name, what in sink.faults(definitions, topic_names(run, list(definitions)))]
     todo = "Correct the sink connector's settings: till then no recovery can put the sink right." if faults else ""
-    yield Check(subject, "corrections", "bad" if faults else "ok", "; ".join(faults) or "can be applied", todo)
+    text = "; ".join(faults) or "corrections can be applied"
+    yield Check(subject, "sink connector's settings", "bad" if faults else "ok", text, todo)
     for table, column, why in sink.losses(definitions, topic_names(run, list(definitions))):
         yield Check(subject, "values", "warn", f"{table}.{column} is not compared: {why}")

@@ -31,6 +31,17 @@ def reads(settings: Mapping[str, str], topic: str) -> bool:
     return topic in names(settings.get("topics", "")) or (bool(pattern) and matches(pattern, topic))
 
 
+def fault_of_class(settings: Mapping[str, str], of: str, name: str) -> tuple[str, str] | None:
+    """(setting, what it means) where the connector is not of the class `of`: nothing can be said of its other settings.
+
+    Connect takes a class by its name alone, too, and without "Connector".
+    """
+    kind, simple = settings.get("connector.class", "").strip(), of.rpartition(".")[2]
+    if kind in {of, simple, simple.removesuffix("Connector")}:
+        return None
+    return "connector.class", f"{kind or 'nothing'}: only {name} can be followed"
+
+
 def faults_of_reading(settings: Mapping[str, str], table: Table, topic: str) -> Iterator[tuple[str, str]]:
     """(setting, what it means) where the sink connector does not consume the topic of a table."""
     if not reads(settings, topic):

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from airflow_cdc.sinks.fed import faults_of_reading, faults_of_tolerance, matches, names
+from airflow_cdc.sinks.fed import fault_of_class, faults_of_reading, faults_of_tolerance, matches, names
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
 
+_CLASS: Final = "org.apache.iceberg.connect.IcebergSinkConnector"
 # Connect takes a class by its name alone, too
 _FLATTENS: Final = frozenset({"DebeziumTransform", "org.apache.iceberg.connect.transforms.DebeziumTransform"})
 _INSERTS: Final = frozenset({"InsertField$Value", "org.apache.kafka.connect.transforms.InsertField$Value"})
@@ -123,6 +124,9 @@ class ChangelogConfig:
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """(setting, what it means) of all settings with which a wrong row can't be found or put right."""
+        if other := fault_of_class(self.settings, _CLASS, "Iceberg's own sink connector"):
+            yield other
+            return
         yield from self._transforms()
         if not self.form.ordered:
             yield "transforms", _UNORDERED

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from airflow_cdc.sinks.fed import faults_of_reading, faults_of_tolerance, names
+from airflow_cdc.sinks.fed import fault_of_class, faults_of_reading, faults_of_tolerance, names
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
@@ -19,6 +19,7 @@ _DATABASE: Final = re.compile(r"^jdbc:[a-z]+://[^/]*/([^?;]+)")
 _UNWRAP: Final = frozenset({"ExtractNewRecordState", "io.debezium.transforms.ExtractNewRecordState"})
 # transforms that change neither a record's topic nor its values
 _HARMLESS: Final = _UNWRAP | {"HoistHeader", "org.apache.kafka.connect.transforms.HoistHeader"}
+_CLASS: Final = "io.debezium.connector.jdbc.JdbcSinkConnector"
 _NAMING: Final = ("collection.naming.strategy", "column.naming.strategy", "table.naming.strategy")
 _DEFAULT_NAMING: Final = (
     "DefaultCollectionNamingStrategy",
@@ -93,6 +94,9 @@ class SinkConfig:
 
     def faults(self) -> Iterator[tuple[str, str]]:
         """(setting, what it means) of all settings with which a wrong row can't be put right through the topics."""
+        if other := fault_of_class(self.settings, _CLASS, "Debezium's JDBC sink connector"):
+            yield other
+            return
         for name, default, right, means in _MUST:
             if (value := self._value(name, default).lower()) not in right:
                 yield name, f"{value}: {means}"

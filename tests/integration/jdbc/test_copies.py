@@ -232,5 +232,6 @@ def test_each_fault_of_the_sink_connector_is_named(copied: Fed, tmp_path: Path, 
 def test_doctor_says_before_a_recovery_what_cannot_be_put_right(copied: Fed, tmp_path: Path) -> None:
     copied.feed({"delete.enabled": "false", "insert.mode": "insert"})
     checks = {check.name: check for check in doctor_pipeline(run_of(copied, tmp_path, ("wide", "words")))}
-    assert checks["corrections"].state == "bad"
-    assert {"delete.enabled", "insert.mode"} <= set(checks["corrections"].found.split())
+    settings = checks["sink connector's settings"]
+    assert settings.state == "bad"
+    assert {"delete.enabled", "insert.mode"} <= set(settings.found.split())

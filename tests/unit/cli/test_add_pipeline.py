@@ -273,7 +273,12 @@ def test_a_connector_that_nothing_lies_behind_writes_the_tables_itself(
 
 @pytest.mark.parametrize(
     "sink",
-    [("topics",), ("jdbc", "--jdbc-conn-id", "copies", "--jdbc-connector", "crm-sink"), ("iceberg_changelog", "--changelog-connector", "crm-log"), ("none",)],
+    [
+        ("topics",),
+        ("jdbc", "--jdbc-conn-id", "copies", "--jdbc-connector", "crm-sink"),
+        ("iceberg_changelog", "--changelog-connector", "crm-log"),
+        ("none",),
+    ],
     ids=lambda sink: sink[0],
 )
 def test_whatever_is_compared_gets_its_spark(

@@ -17,6 +17,7 @@ from tests.unit.builders import HEALTHY, PIPELINE, TAKEN_AT
 TOPIC = "shop.shop.orders"
 RUNNING = ConnectorState("RUNNING", (TaskState(0, "RUNNING"),))
 SETTINGS = {
+    "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
     "insert.mode": "upsert",
     "delete.enabled": "true",
     "primary.key.mode": "record_key",

@@ -18,7 +18,13 @@ PLACED = {
     "transforms.p.offset.field": "at!",
     "transforms.p.partition.field": "part?",
 }
-RIGHT = {"topics": TOPIC, "iceberg.tables": "raw.orders", "iceberg.tables.evolve-schema-enabled": "true", **FLAT}
+RIGHT = {
+    "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+    "topics": TOPIC,
+    "iceberg.tables": "raw.orders",
+    "iceberg.tables.evolve-schema-enabled": "true",
+    **FLAT,
+}
 DYNAMIC = {"topics": "", "topics.regex": r"a\.shop\..*", "iceberg.tables": "", "iceberg.tables.dynamic-enabled": "true"}
 STATIC = {
     "topics": f"{TOPIC},a.shop.words",
@@ -91,6 +97,8 @@ def test_right_settings_have_no_faults(settings: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
+        # another's settings have other names: nothing else can be said
+        ({"transforms": "", "connector.class": "io.tabular.iceberg.connect.IcebergSinkConnector"}, "connector.class"),
         ({"transforms": ""}, "transforms"),
         ({**PLACED, "transforms.p.offset.field": ""}, "transforms"),
         ({"transforms": "f,r", "transforms.r.type": "org.example.Mine"}, "transforms.r.type"),

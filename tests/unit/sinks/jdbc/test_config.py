@@ -8,7 +8,13 @@ from airflow_cdc.core.table import Column, NativeColumn, Table
 from airflow_cdc.core.types import Integer
 from airflow_cdc.sinks.jdbc.config import SinkConfig
 
-RIGHT = {"insert.mode": "upsert", "delete.enabled": "true", "primary.key.mode": "record_key", "topics": "a.shop.orders"}
+RIGHT = {
+    "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
+    "insert.mode": "upsert",
+    "delete.enabled": "true",
+    "primary.key.mode": "record_key",
+    "topics": "a.shop.orders",
+}
 TOPIC = "a.shop.orders"
 UNWRAP = "io.debezium.transforms.ExtractNewRecordState"
 ORDERS = Table("shop", "orders", (Column("id", 1, Integer(), NativeColumn("mysql", "int"), nullable=False),), ("id",))
@@ -48,6 +54,23 @@ def test_right_settings_have_no_faults(unwrap: str) -> None:
     unwrapped = {"transforms": "u", "transforms.u.type": unwrap}
     made = SinkConfig({**RIGHT, **unwrapped}, "postgres")
     assert [*made.faults(), *made.table_faults(ORDERS, TOPIC)] == []
+
+
+def test_the_sink_of_another_maker_is_refused_by_its_name_and_by_nothing_else() -> None:
+    """Confluent's says pk.mode where Debezium's says primary.key.mode: what to set there can't be said here."""
+    other = {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
+        "pk.mode": "record_key",
+        "insert.mode": "upsert",
+    }
+    assert list(SinkConfig(other, "postgres").faults()) == [
+        (
+            "connector.class",
+            "io.confluent.connect.jdbc.JdbcSinkConnector: only Debezium's JDBC sink connector can be followed",
+        )
+    ]
+    for short in ("JdbcSinkConnector", "JdbcSink"):
+        assert [*SinkConfig({**RIGHT, "connector.class": short}, "postgres").faults()] == []
 
 
 @pytest.mark.parametrize(
