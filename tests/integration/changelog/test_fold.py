@@ -18,7 +18,7 @@ from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 from airflow_cdc.sinks.iceberg_changelog.client import ChangelogSink
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.iceberg_changelog import ChangelogReader
-from stack.connect import DEBEZIUM_CLASS
+from stack.connect import DEBEZIUM_CLASS, ICEBERG_SINK_CLASS
 from tests.integration.changelog.logged import FLAT, PLACED
 from tests.unit.tables import column
 
@@ -76,6 +76,7 @@ class Log:
             "topics": "s.shop.orders",
             "iceberg.tables": f"{self.namespace}.orders",
             "iceberg.tables.evolve-schema-enabled": "true",
+            "connector.class": ICEBERG_SINK_CLASS,
             **{name: value for name, value in transforms.items() if name.startswith("transforms")},
         }
         feeder: Any = SimpleNamespace(name="log", settings=lambda: settings)
