@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow_cdc.core.errors import SourceError
+from airflow_cdc.core.pipeline import Corrected
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import Pipeline
@@ -58,6 +59,11 @@ def maintain_dag_id(name: str) -> str:
 def nightly_dag_id(name: str) -> str:
     """The id of the DAG that compares pipeline `name` every night."""
     return f"cdc_nightly_consistency__{name}"
+
+
+def has_nights(pipeline: Pipeline) -> bool:
+    """Whether there is that DAG: for tables that we write, or that others write from the topics."""
+    return pipeline.is_applied or pipeline.corrected is Corrected.THROUGH_TOPICS
 
 
 def uri_part(name: str) -> str:

@@ -18,7 +18,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.config.registry import Declared, load_unchanged
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.names import dag_id_for
+from airflow_cdc.names import dag_id_for, has_nights
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -46,7 +46,7 @@ def with_our_writer() -> list[Pipeline]:
 
 def compared_at_night() -> list[Pipeline]:
     """The pipelines whose sink is compared each night. Raises ConfigError for a bad registry."""
-    return [pipeline for pipeline in registered().values() if pipeline.is_applied or pipeline.sink.feeder]
+    return [pipeline for pipeline in registered().values() if has_nights(pipeline)]
 
 
 def with_own_dags() -> list[Pipeline]:

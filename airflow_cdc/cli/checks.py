@@ -15,7 +15,7 @@ from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
 from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.kinds import SINKS, jars_for
-from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, dag_id_for, nightly_dag_id
+from airflow_cdc.names import RECOVERY_DAG_ID, REPAIR_DAG_ID, apply_dag_id, dag_id_for, has_nights, nightly_dag_id
 from airflow_cdc.operators.other_spark import check_ours
 from airflow_cdc.reports.store import ReportStore
 
@@ -43,7 +43,7 @@ def airflow_checks(needs: Sequence[Need] | None) -> list[Check]:
 def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     """What one pipeline needs of this installation: its DAGs, the jars of its catalog, and its own Spark."""
     name = pipeline.name
-    own = (apply_dag_id, nightly_dag_id) if pipeline.is_applied else (nightly_dag_id,) if pipeline.sink.feeder else ()
+    own = (apply_dag_id, nightly_dag_id) if pipeline.is_applied else (nightly_dag_id,) if has_nights(pipeline) else ()
     dags = [_dag(name, dag_id(name), "warn") for dag_id in own]
     if pipeline.airflow.own_dags:
         dags = [_dag(name, dag_id_for(pipeline, RECOVERY_DAG_ID), "bad"), *dags]

@@ -21,6 +21,7 @@ from airflow_cdc.flows.close import close
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Run
+from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.snapshot.corrections import Correcting
 from airflow_cdc.spark_apps.verify import verify
@@ -198,6 +199,26 @@ def test_inv_47_records_of_a_killed_transaction_are_in_no_fold_and_leave_no_read
     assert ended(followed, run) == "MATCH"
     for level in ("read_committed", "read_uncommitted"):
         assert all(same(followed, table, level) for table in TABLES), level
+
+
+@pytest.mark.slow
+def test_a_night_reads_what_the_topics_say_and_writes_nothing(followed: IntoTopics) -> None:
+    run = begun(followed)
+    with on_demand(followed.spark) as spark:
+        recover(run, spark)
+    assert ended(followed, run) == "MATCH"
+    with on_demand(followed.spark) as spark:
+        assert nightly(replace(followed.base, run_id="quiet"), spark)["verdict"] == "MATCH"
+    topic = f"{followed.database}.{followed.database}.first"
+    own = followed.consumed("first").places['{"id": 200}']
+    key, value = _last(followed, topic, 200)
+    ghost = key.replace(b":200}", b":20000}"), value.replace(b":200,", b":20000,")
+    KafkaTransport(KafkaEndpoint(followed.kafka)).send(topic, *ghost, own)
+    before = followed.consumed("first").operations
+    with on_demand(followed.spark) as spark:
+        found = nightly(replace(followed.base, run_id="wrong"), spark)
+    assert (found["verdict"], found["plans"], found["needs_approval"]) == ("MISMATCH", {}, False)
+    assert followed.consumed("first").operations == before
 
 
 def test_inv_23_a_topic_that_is_compacted_meanwhile_says_the_same(followed: IntoTopics) -> None:

@@ -276,6 +276,17 @@ def test_a_night_compares_asks_repairs_and_has_the_last_word(registry: Path, mon
     assert schedule(dag) is None
 
 
+def test_tables_that_consumers_write_from_the_topics_are_compared_each_night_and_nobody_s_are_not(
+    registry: Path,
+) -> None:
+    registry.write_text(
+        f"{REGISTRY.partition('    sink:')[0]}    sink: {{kind: topics}}\n    control: {{kind: sql, conn_id: c}}\n"
+    )
+    assert list(_checks.nightly_dags()) == ["cdc_nightly_consistency__shop"]
+    registry.write_text(registry.read_text().replace("kind: topics", "kind: none"))
+    assert _checks.nightly_dags() == {}
+
+
 def test_a_backfill_has_an_interval_of_a_day(registry: Path) -> None:
     assert _checks.backfill_dags() == {}
     registry.write_text(REGISTRY.rstrip() + "\n    backfill: {table: shop.orders, by: created_at}\n")
