@@ -407,7 +407,7 @@ def test_the_readme_is_short_and_says_the_error_first_and_who_writes_the_sink() 
         < text.index("**Don't do what it says yet.**")
         < text.index("## ")
     )
-    assert "writes the sink tables.**" in text
+    assert "**Who writes your sink tables?**" in text
     assert "unreleased" in text
     assert {"make demo", "make test"} <= set(re.findall(r"^make \w+", text, re.MULTILINE))
 
