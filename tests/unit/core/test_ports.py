@@ -28,6 +28,7 @@ from airflow_cdc.sinks.hudi.timeline import Commit as HudiCommit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
 from airflow_cdc.sinks.iceberg.stage import Stage, StagedCommit
+from airflow_cdc.sinks.iceberg_changelog.client import ChangelogSink
 from airflow_cdc.sinks.jdbc.client import JdbcSink
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
@@ -94,7 +95,7 @@ def topic_record(record: Record | Message) -> ports.TopicRecord:
     return record
 
 
-def sink(client: Lake | SearchSink | HudiSink | JdbcSink | Topics) -> ports.Sink:
+def sink(client: Lake | SearchSink | HudiSink | JdbcSink | ChangelogSink | Topics) -> ports.Sink:
     return client
 
 
