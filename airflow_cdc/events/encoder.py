@@ -55,7 +55,8 @@ def encoder(table: Table, values: Values) -> Encoder:
         raise SchemaError(
             f"values of {', '.join(refused)} can't be written as the connector writes them",
             where=f"table {table.full_name}",
-            todo="Exclude the columns on the connector, or leave the table out of the pipeline.",
+            todo="Let the connector snapshot the table again, then recover: only rows that are gone are left to write. Or exclude"
+            " the columns on the connector.",
         )
     return Encoder(table, tuple((name, write) for name, write in made if write is not None))
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.ports import Producer
     from airflow_cdc.core.position import Watermark
     from airflow_cdc.core.table import Table
+    from airflow_cdc.events.encoder import Encoder
     from airflow_cdc.events.frame import Seal, Sealed, Standing
     from airflow_cdc.flows.run import Run
     from airflow_cdc.spark_apps.compare.copies import Pair
@@ -182,7 +183,7 @@ class Correcting:
             raise VerificationError(
                 f"{table.full_name} can't be corrected row by row: {why}",
                 where=self.run.where,
-                todo="Let the connector snapshot the table into a new topic.",
+                todo="Let the connector snapshot the table again, then recover: only rows that are gone are left to write.",
                 verdict="INCONCLUSIVE",
             )
         return frozenset(differences.keys) | digests.others
@@ -202,7 +203,7 @@ class _Wanted:
         last = self._last()
         template = self._template(topic)
         seal = self.by.writes.sealer(fold.table, template, self.by.place)
-        self._check_keys(seal, last)
+        self._check_partitions(last)
         records, rows = self._rows(seal, last)
         absent, topic_keys = self.differing.keys - rows, {key for key, one in last.items() if one.live}
         ghosts, unsaid = absent & topic_keys, self._held(absent - topic_keys)
@@ -272,12 +273,8 @@ class _Wanted:
         rows = raw.join(fn.broadcast(places), ["partition", "offset"]).collect()
         return {row[_KEY]: Last(_record(row), not row["deleted"]) for row in rows}
 
-    def _check_keys(self, seal: Seal, last: Mapping[str, Last]) -> None:
-        """Raise TransportError unless existing keys are where, and what, ours would be.
-
-        Each record of `last` has to be in the partition that producers give its key by default, and the rows of a sample
-        have to get the key that they have.
-        """
+    def _check_partitions(self, last: Mapping[str, Last]) -> None:
+        """Raise TransportError unless each record of `last` is in the partition that producers give its key by default."""
         parts = len(self.fold.state.partitions)
         for one in last.values():
             key = one.record.key or b""
@@ -288,24 +285,31 @@ class _Wanted:
                     where=self.by.run.where,
                     todo="Such a topic can't be corrected: a record in another partition would not be in the key's order.",
                 )
-        table = self.fold.table
+
+    def _check_keys(self, seal: Seal, encoder: Encoder, last: Mapping[str, Last]) -> None:
+        """Raise TransportError unless rows of a sample, which the topic has, would get the key that they have."""
         live = self.fold.net.where(~fn.col("deleted")).limit(SAMPLE).select("after.*")
         rows = live.withColumn(_KEY, fn.expr(self.key)).toArrow()
-        changes = self.by.writes.encoder(table).changes(rows)
-        for key, change in zip(rows[_KEY].to_pylist(), changes, strict=True):
+        for key, change in zip(rows[_KEY].to_pylist(), encoder.changes(rows), strict=True):
             (record,) = seal(change)
             self._check_same(record, last.get(key))
 
     def _rows(self, seal: Seal, last: Mapping[str, Last]) -> tuple[list[Outgoing], set[str]]:
-        """The records of the rows that the source has under the differing keys, and these keys."""
+        """The records of the rows that the source has under the differing keys, and these keys.
+
+        Without such a row, nothing is asked of columns: ghosts are deleted also where a row could not be written.
+        """
         table, by = self.fold.table, self.by
         records, keys = list[Outgoing](), set[str]()
         if not self.keys:
             return records, keys
-        encoder = by.writes.encoder(table)
         rows = by.systems.reader.rows_of_keys(by.spark, table, self.keys, at=by.watermark)
         wanted_keys = by.spark.createDataFrame([(key,) for key in self.keys], f"{quote_ident(_KEY)} string")
         current = rows.withColumn(_KEY, fn.expr(self.key)).join(fn.broadcast(wanted_keys), _KEY, "left_semi").toArrow()
+        if not current.num_rows:
+            return records, keys
+        encoder = by.writes.encoder(table)
+        self._check_keys(seal, encoder, last)
         for key, change in zip(current[_KEY].to_pylist(), encoder.changes(current), strict=True):
             keys.add(key)
             for record in seal(change):

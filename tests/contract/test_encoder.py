@@ -247,7 +247,19 @@ def test_a_record_of_other_columns_is_no_template() -> None:
     name = "mysql-snapshot-wrapped"
     other = replace(table_of(name, "t"), columns=table_of(name, "t").columns[:2])
     with pytest.raises(SchemaError, match=r"has the row \(id, v, n\), and the table now has \(id, v\)"):
-        written(name, other, recording(name).records["t"][-1], ())
+        written(name, other, recording(name).records["t"][-1], [Opened(READ, key=[1], after=[1, None])])
+
+
+@pytest.mark.parametrize("name", SNAPSHOTS)
+def test_a_ghost_from_before_an_alter_is_deleted_with_the_columns_that_it_had(name: str) -> None:
+    """No record of it with the new columns will ever come."""
+    whole, last = table_of(name, "t"), recording(name).records["t"][0]
+    added = replace(whole.columns[-1], name="added_since", ordinal=len(whole.columns) + 1)
+    now = replace(whole, columns=(*whole.columns, added))
+    for table in (now, replace(whole, columns=whole.columns[:2])):
+        delete, tombstone = written(name, table, last, [Opened(DELETE)])
+        assert delete.key == tombstone.key == last.key
+        assert image(name, "before", delete.value) == image(name, "after", last.value)
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.errors import ConnectorError, TransportError, VerificationError
+from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError, VerificationError
+from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.topics import Outgoing
-from airflow_cdc.flows import reset_offset
+from airflow_cdc.flows import connector, reset_offset, watermark
+from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.close import close
+from airflow_cdc.flows.decide import decide
+from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Run
@@ -199,6 +203,35 @@ def test_inv_47_records_of_a_killed_transaction_are_in_no_fold_and_leave_no_read
     assert ended(followed, run) == "MATCH"
     for level in ("read_committed", "read_uncommitted"):
         assert all(same(followed, table, level) for table in TABLES), level
+
+
+@pytest.mark.slow
+def test_after_the_connectors_own_snapshot_only_ghosts_are_left_whatever_columns_came_in_the_gap(
+    followed: IntoTopics, connect_worker: ConnectWorker
+) -> None:
+    """A label with a comma is never written by us, and no ghost has a record with the new column."""
+    followed.execute("ALTER TABLE first ADD COLUMN w ENUM('a,b', 'c') NOT NULL DEFAULT 'c'")
+    run = begun(followed)
+    with on_demand(followed.spark) as spark, pytest.raises(SchemaError, match=r"snapshot (it|the table) again"):
+        recover(run, spark)
+    assert current(run).corrections == {}
+    abandon(run, who="ada", reason="the connector will snapshot the tables")
+    name = followed.database
+    config = connect_worker.call("GET", f"/connectors/{name}/config")
+    connect_worker.call("PUT", f"/connectors/{name}/config", {**config, "snapshot.mode": "when_needed"})
+    followed.connector.resume(name)
+    followed.execute("INSERT INTO second VALUES (2001, 'after', 1)")
+    followed.apply("snapshotted")
+    assert len(followed.consumed("first").rows) == 301  # with 40 ghosts
+    again = replace(followed.base, run_id="ghosts")
+    open_recovery(again, Decision.from_json(decide(again, "full_snapshot")))
+    connector.stop(again)
+    watermark.fence_and_watermark(again)
+    with on_demand(followed.spark) as spark:
+        sent = recover(again, spark)["corrections"]
+    assert sent == {f"{name}.{table}": {"rows": 0, "deletes": 40} for table in TABLES}
+    assert ended(followed, again) == "MATCH"
+    assert all(same(followed, table) for table in TABLES)
 
 
 @pytest.mark.slow

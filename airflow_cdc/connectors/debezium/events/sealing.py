@@ -69,7 +69,11 @@ class KeySealer:
 
 @dataclass(frozen=True, slots=True)
 class EnvelopeSealer:
-    """Seals changes of one table. `template` is the record that they are made of."""
+    """Seals changes of one table. `template` is the record that they are made of.
+
+    `names`: the columns that its schema declares; None where it declares none. A row needs those that the table has now. A
+    delete does not: it carries the row of the ghost's own last record, whatever columns the table had then.
+    """
 
     table: Table
     block: SourceBlock
@@ -78,10 +82,11 @@ class EnvelopeSealer:
     row: Shape
     template: Record
     place: Standing
+    names: Sequence[str] | None
 
     @classmethod
     def of(cls, key: KeySealer, value: Wiring, block: SourceBlock, pattern: Pattern) -> EnvelopeSealer:
-        """Raises SchemaError where the record was written for other columns than the table has now."""
+        """Raises SchemaError for a record without a value."""
         table, template = pattern.table, pattern.template
         if template.value is None:
             raise SchemaError(
@@ -93,13 +98,16 @@ class EnvelopeSealer:
         row = written_row(table, pattern.values)
         if not draft.fields.keys() >= _ENVELOPE:
             raise Unreadable("is no change event")
-        if (names := draft.declared("after")) is not None:
-            check_names("row", draft, names, row, table)
-        return cls(table, block, key, draft, row, template, pattern.place)
+        return cls(table, block, key, draft, row, template, pattern.place, draft.declared("after"))
 
     def __call__(self, change: Opened) -> Sequence[Sealed]:
-        """A row of the source, as the connector's snapshot writes it; or a delete of the template's row, and its tombstone."""
+        """A row of the source, as the connector's snapshot writes it; or a delete of the template's row, and its tombstone.
+
+        Raises SchemaError for a row where the template was written for other columns than the table has now.
+        """
         if change.op == READ and change.key is not None and change.after is not None:
+            if self.names is not None:
+                check_names("row", self.value, self.names, self.row, self.table)
             row = self.value.struct(parts_of(self.value, self.row, change.after))
             event = self._event(READ, self._null, row, "true")
             return (Sealed(self.key.sealed(change.key), event, self.template.headers),)
@@ -159,5 +167,6 @@ def check_names(what: str, draft: Draft, names: Sequence[str], shape: Shape, tab
     raise SchemaError(
         f"the topic's newest record has the {what} ({', '.join(names)}), and the table now has ({', '.join(wanted)})",
         where=f"table {table.full_name}",
-        todo="Let the connector send one change of the table, then recover: corrections are written as its newest record is.",
+        todo="Let the connector send one change of the table, or snapshot it again, then recover: rows are written as its newest"
+        " record is.",
     )

@@ -37,7 +37,7 @@ _TOMBSTONE_TOO: Final = "rewrite-with-tombstone"
 
 @dataclass(frozen=True, slots=True)
 class FlattenedSealer:
-    """Seals changes of one table. See EnvelopeSealer."""
+    """Seals changes of one table. `names`: see EnvelopeSealer."""
 
     form: FlattenedForm
     block: SourceBlock
@@ -45,27 +45,29 @@ class FlattenedSealer:
     value: Draft
     row: Shape
     pattern: Pattern
+    names: Sequence[str] | None
 
     @classmethod
     def of(
         cls, form: FlattenedForm, wirings: tuple[Wiring, Wiring], block: SourceBlock, pattern: Pattern
     ) -> FlattenedSealer:
-        """Raises ConfigError for a form in which nothing is written, SchemaError for a record of other columns."""
+        """Raises ConfigError for a form in which nothing is written."""
         if form.deletes != {Deletes.ROW} or form.headers:
             raise not_written("flattened events but those whose deletes are rows (rewrite) and that add no headers")
         template, row = pattern.template, written_row(pattern.table, pattern.values)
         if template.value is None:
             raise Unreadable("is a tombstone")
         draft = wirings[1].draft(template.value, template.headers, pattern.schemas)
-        names = draft.declared()
-        if names is not None:
-            check_names("row", draft, [one for one in names if one not in form.added], row, pattern.table)
-        return cls(form, block, KeySealer.of(wirings[0], pattern), draft, row, pattern)
+        declared = draft.declared()
+        names = None if declared is None else [one for one in declared if one not in form.added]
+        return cls(form, block, KeySealer.of(wirings[0], pattern), draft, row, pattern, names)
 
     def __call__(self, change: Opened) -> Sequence[Sealed]:
         """See EnvelopeSealer."""
         headers = self.pattern.template.headers
         if change.op == READ and change.key is not None and change.after is not None:
+            if self.names is not None:
+                check_names("row", self.value, self.names, self.row, self.pattern.table)
             row = parts_of(self.value, self.row, change.after)
             event = self.value.sealed(row | self._added(READ, "true"))
             return (Sealed(self.key.sealed(change.key), event, headers),)
