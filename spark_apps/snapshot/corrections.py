@@ -21,7 +21,7 @@ from pyspark.sql import functions as fn
 from airflow_cdc.core.errors import ConfigError, SchemaError, TransportError, VerificationError
 from airflow_cdc.core.topics import Outgoing, PartitionRanges
 from airflow_cdc.decisions.compare.repair import NEVER
-from airflow_cdc.decisions.compare.verdict import leaf_caveat
+from airflow_cdc.decisions.compare.verdict import KEYS_HELD, leaf_caveat
 from airflow_cdc.decisions.corrections import check_complete, check_written, is_complete
 from airflow_cdc.decisions.removal import Removal, refusals
 from airflow_cdc.events.record import DELETE, Opened, RawRecord
@@ -123,7 +123,8 @@ class Correcting:
         states = self.run.clients.transport.topic_states([topic])
         pair = None if self.run.clients.feeder is None else pairs_of(self.run, [table])[table.full_name]
         check = check_complete if pair is None else check_written
-        fold = folded(self.run, self.spark, self.systems, table, check(states.get(topic), topic, self.run.where))
+        state = check(states.get(topic), topic, self.run.where)
+        fold = folded(self.run, self.spark, self.systems, table, state, unread=KEYS_HELD)
         try:
             differing = self._of_topic(fold, table) if pair is None else self._of_copy(fold, table, pair)
             result = Corrected(table.full_name, *_Wanted(self, fold, differing).sent(), before=differing.rows)
@@ -153,7 +154,8 @@ class Correcting:
         subject = Subject(key_table, fold.view, None, {}, self.watermark, fold.rows)
         with reader.view(key_table, at=self.watermark) as view:
             keys = self._differing(reader, subject, view)
-        return Differing(keys, fold.rows, key_table)
+        # written anew: newer records take their place
+        return Differing(keys | fold.unread, fold.rows + len(fold.unread), key_table)
 
     def _of_copy(self, fold: Folded, table: Table, pair: Pair) -> Differing:
         """What the copy has otherwise than the source, and what a topic says otherwise that is complete."""
@@ -166,7 +168,9 @@ class Correcting:
             rows = copy.count()
             subject = Subject(pair.source, copy, None, {}, self.watermark, rows)
             keys = self._differing(sides.reader, subject, view)
-        others = self._of_topic(fold, key_table).keys if is_complete(fold.state) else frozenset()
+        # a topic that does not say each row as it is now has its last word from the copy
+        says_all = is_complete(fold.state) and not fold.unread
+        others = self._of_topic(fold, key_table).keys if says_all else frozenset()
         return Differing(keys | others, rows, key_table, Copy(copy, pair))
 
     def _differing(self, reader: RowReader, subject: Subject, view: SourceView) -> frozenset[str]:

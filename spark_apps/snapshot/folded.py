@@ -24,6 +24,7 @@ from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.reached import wait_past
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.apply.changes import net_changes
+from airflow_cdc.spark_apps.canonical.spark import key_text
 from airflow_cdc.spark_apps.compare.caveats import wait_for_xa
 from airflow_cdc.spark_apps.compare.judge import judge
 from airflow_cdc.spark_apps.compare.results import summary
@@ -60,7 +61,8 @@ class Folded:
     Attributes:
         state: the topic, with the ends of the fold.
         net: (key, deleted, after, cdc) of each key's last record.
-        view: the rows that are left.
+        view: the rows that are left, and can be read.
+        unread: the keys of rows that can't be, as texts: a NOT NULL column was added since, or a long value is not in the record.
     """
 
     table: Table
@@ -68,6 +70,7 @@ class Folded:
     net: DataFrame
     view: SinkView
     rows: int
+    unread: frozenset[str] = frozenset()
 
     @property
     def ends(self) -> dict[int, int]:
@@ -79,11 +82,13 @@ class Folded:
         self.view.spark.catalog.dropGlobalTempView(self.view.relation.partition(".")[2])
 
 
-def folded(run: Run, spark: SparkSession, systems: TopicSystems, table: Table, state: TopicState) -> Folded:
+def folded(
+    run: Run, spark: SparkSession, systems: TopicSystems, table: Table, state: TopicState, *, unread: int = 0
+) -> Folded:
     """The fold of the table's topic to the ends in `state`. It can be read until it is dropped, or the driver ends.
 
     Of a topic that is not complete from its beginning, it is what the rest of the topic says. Raises TransportError for a
-    topic with records that can't be read.
+    topic with keys whose last records can't be read; `unread`: of how many a row may be left so, whose keys can.
     """
     check_keyed(table)
     topic, began = systems.events.routing.topic_of(table.full_name), time.monotonic()
@@ -91,19 +96,33 @@ def folded(run: Run, spark: SparkSession, systems: TopicSystems, table: Table, s
     events = systems.events.decode(raw, table, ("after",)).where(meta("other_table").isNull())
     events = events.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        net = _net(run, events, state).localCheckpoint()
+        net = _net(run, events, state, strict=not unread).localCheckpoint()
     finally:
         events.unpersist()
     check_time(state, run.clients.transport.topic_configs([topic]).get(topic, {}), time.monotonic() - began, run.where)
-    live, name = net.where(~fn.col("deleted")).select("after.*"), f"cdc_{uuid.uuid4().hex}"
+    left = net.where(~fn.col("deleted"))
+    live, name = left.where(meta("bad").isNull()).select("after.*"), f"cdc_{uuid.uuid4().hex}"
+    keys = _unread_keys(run, left, table, state, unread)
     live.createOrReplaceGlobalTempView(name)
     rows = live.count()
-    log.info("%s: its topic says %d rows, up to %s", table.full_name, rows, state.partitions)
-    return Folded(table, state, net, SinkView(spark, f"global_temp.{name}", 0), rows)
+    log.info("%s: its topic says %d rows, up to %s", table.full_name, rows + len(keys), state.partitions)
+    return Folded(table, state, net, SinkView(spark, f"global_temp.{name}", 0), rows, keys)
 
 
-def _net(run: Run, events: DataFrame, state: TopicState) -> DataFrame:
-    """Each key's last record, if the fold is certain."""
+def _unread_keys(run: Run, left: DataFrame, table: Table, state: TopicState, most: int) -> frozenset[str]:
+    """The key texts of rows that can't be read. Raises TransportError for more than `most`."""
+    if not most:
+        return frozenset()
+    bad = left.where(meta("bad").isNotNull()).select(meta("bad").alias("cdc_bad"), "key.*")
+    found = bad.selectExpr("cdc_bad", key_text(table)).take(most + 1)
+    if len(found) > most:
+        why = f"the last records of more than {most:,} keys can't be read: {found[0][0]}"
+        raise _uncertain(run, state, why, _AGAIN)
+    return frozenset(row[1] for row in found)
+
+
+def _net(run: Run, events: DataFrame, state: TopicState, *, strict: bool) -> DataFrame:
+    """Each key's last record, if the fold is certain. `strict`: rows that can't be read, of keys that can, are no part of it."""
     emptied_at = events.where(meta("op") == TRUNCATE).agg(fn.max(meta("offset")).alias("at")).collect()[0]["at"]
     if emptied_at is not None and len(state.partitions) > 1:
         raise _uncertain(
@@ -116,11 +135,16 @@ def _net(run: Run, events: DataFrame, state: TopicState) -> DataFrame:
     if first := nobody.select(meta("bad"), meta("partition"), meta("offset")).take(1):
         raise _uncertain(run, state, f"a record has no key that can be read ({first[0][0]}, {_place(first[0][1:])})")
     net = net_changes(after, len(state.partitions))
-    doubts = net.where(meta("bad").isNotNull() | fn.col("scattered"))
+    bad = meta("bad").isNotNull()
+    doubts = net.where(fn.col("scattered") | (bad if strict else bad & meta("op").isNull()))
     if first := doubts.select("scattered", meta("bad"), meta("partition"), meta("offset"), "key").take(1):
         several, bad, *place, key = first[0]
-        why = "records of one key are in several partitions" if several else f"a key's last record can't be read: {bad}"
-        raise _uncertain(run, state, f"{why} (key {tuple(key)}, {_place(place)})")
+        why, todo = (
+            ("records of one key are in several partitions", _ANEW)
+            if several
+            else (f"a key's last record can't be read: {bad}", _AGAIN)
+        )
+        raise _uncertain(run, state, f"{why} (key {tuple(key)}, {_place(place)})", todo)
     return net
 
 
@@ -128,11 +152,15 @@ def _place(place: Sequence[int]) -> str:
     return f"partition {place[0]}, offset {place[1]}"
 
 
-def _uncertain(run: Run, state: TopicState, why: str) -> TransportError:
+_ANEW = "Let the connector snapshot the table into a new topic, or correct its consumers by other means."
+_AGAIN = "Let the connector snapshot the table again, then recover: newer records take their place."
+
+
+def _uncertain(run: Run, state: TopicState, why: str, todo: str = _ANEW) -> TransportError:
     return TransportError(
         f"what the topic {state.name} says is not certain: {why}",
         where=run.where,
-        todo="Let the connector snapshot the table into a new topic, or correct its consumers by other means.",
+        todo=todo,
     )
 
 

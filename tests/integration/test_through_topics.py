@@ -223,23 +223,44 @@ def test_after_the_connectors_own_snapshot_only_ghosts_are_left_whatever_columns
     followed.execute("INSERT INTO second VALUES (2001, 'after', 1)")
     followed.apply("snapshotted")
     assert len(followed.consumed("first").rows) == 301  # with 40 ghosts
-    again = replace(followed.base, run_id="ghosts")
-    open_recovery(again, Decision.from_json(decide(again, "full_snapshot")))
-    connector.stop(again)
-    watermark.fence_and_watermark(again)
-    with on_demand(followed.spark) as spark:
-        sent = recover(again, spark)["corrections"]
-    assert sent == {f"{name}.{table}": {"rows": 0, "deletes": 40} for table in TABLES}
-    assert ended(followed, again) == "MATCH"
+    assert asked_for(followed, "ghosts") == dict.fromkeys(TABLES, (0, 40))
     assert all(same(followed, table) for table in TABLES)
 
 
 @pytest.mark.slow
-def test_a_night_reads_what_the_topics_say_and_writes_nothing(followed: IntoTopics) -> None:
+def test_rows_of_which_no_record_has_a_column_that_was_added_are_written_again(followed: IntoTopics) -> None:
+    begun_and_ended(followed)
+    followed.execute("ALTER TABLE second ADD COLUMN m INT NOT NULL DEFAULT 5", "UPDATE second SET m = 6 WHERE id = 200")
+    followed.apply("altered")
+    assert asked_for(followed, "again") == {"first": (0, 0), "second": (260, 0)}
+    rows = followed.consumed("second").rows.values()
+    assert sorted((row["id"], row["m"]) for row in rows) == list(
+        followed.execute("SELECT id, m FROM second ORDER BY id")
+    )
+
+
+def begun_and_ended(followed: IntoTopics) -> None:
     run = begun(followed)
     with on_demand(followed.spark) as spark:
         recover(run, spark)
     assert ended(followed, run) == "MATCH"
+
+
+def asked_for(followed: IntoTopics, run_id: str) -> dict[str, tuple[int, int]]:
+    """A recovery that a person asks for, to MATCH: how many rows and deletes it wrote for each table."""
+    run = replace(followed.base, run_id=run_id)
+    open_recovery(run, Decision.from_json(decide(run, "full_snapshot")))
+    connector.stop(run)
+    watermark.fence_and_watermark(run)
+    with on_demand(followed.spark) as spark:
+        sent = recover(run, spark)["corrections"]
+    assert ended(followed, run) == "MATCH"
+    return {table: (one["rows"], one["deletes"]) for table in TABLES if (one := sent[f"{followed.database}.{table}"])}
+
+
+@pytest.mark.slow
+def test_a_night_reads_what_the_topics_say_and_writes_nothing(followed: IntoTopics) -> None:
+    begun_and_ended(followed)
     with on_demand(followed.spark) as spark:
         assert nightly(replace(followed.base, run_id="quiet"), spark)["verdict"] == "MATCH"
     topic = f"{followed.database}.{followed.database}.first"
