@@ -39,6 +39,7 @@ from airflow_cdc.spark_apps.compare.scan import (
 )
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.driver.systems import TopicSystems
 from airflow_cdc.spark_apps.events import meta
 
@@ -113,11 +114,12 @@ def _unread_keys(run: Run, left: DataFrame, table: Table, state: TopicState, mos
     """The key texts of rows that can't be read. Raises TransportError for more than `most`."""
     if not most:
         return frozenset()
-    bad = left.where(meta("bad").isNotNull()).select(meta("bad").alias("cdc_bad"), "key.*")
-    found = bad.selectExpr("cdc_bad", key_text(table)).take(most + 1)
+    why = own_name("bad")  # a key's columns may be called anything
+    bad = left.where(meta("bad").isNotNull()).select(meta("bad").alias(why), "key.*")
+    found = bad.selectExpr(quote_ident(why), key_text(table)).take(most + 1)
     if len(found) > most:
-        why = f"the last records of more than {most:,} keys can't be read: {found[0][0]}"
-        raise _uncertain(run, state, why, _AGAIN)
+        text = f"the last records of more than {most:,} keys can't be read: {found[0][0]}"
+        raise _uncertain(run, state, text, _AGAIN)
     return frozenset(row[1] for row in found)
 
 
