@@ -19,7 +19,7 @@ from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.topics import Outgoing
 from airflow_cdc.flows import connector, reset_offset, watermark
 from airflow_cdc.flows.abandon import abandon
-from airflow_cdc.flows.close import close
+from airflow_cdc.flows.close import close, let_go
 from airflow_cdc.flows.decide import decide
 from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
@@ -215,6 +215,7 @@ def test_after_the_connectors_own_snapshot_only_ghosts_are_left_whatever_columns
     with on_demand(followed.spark) as spark, pytest.raises(SchemaError, match=r"snapshot (it|the table) again"):
         recover(run, spark)
     assert current(run).corrections == {}
+    let_go(run)  # as at the end of its DAG run
     abandon(run, who="ada", reason="the connector will snapshot the tables")
     name = followed.database
     config = connect_worker.call("GET", f"/connectors/{name}/config")
