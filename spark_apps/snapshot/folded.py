@@ -116,11 +116,11 @@ def _unread_keys(run: Run, left: DataFrame, table: Table, state: TopicState, mos
         return frozenset()
     why = own_name("bad")  # a key's columns may be called anything
     bad = left.where(meta("bad").isNotNull()).select(meta("bad").alias(why), "key.*")
-    found = bad.selectExpr(quote_ident(why), key_text(table)).take(most + 1)
-    if len(found) > most:
-        text = f"the last records of more than {most:,} keys can't be read: {found[0][0]}"
+    rows = bad.selectExpr(quote_ident(why), key_text(table)).take(most + 1)
+    if len(rows) > most:
+        text = f"the last records of more than {most:,} keys can't be read: {rows[0][0]}"
         raise _uncertain(run, state, text, _AGAIN)
-    return frozenset(row[1] for row in found)
+    return frozenset(row[1] for row in rows)
 
 
 def _net(run: Run, events: DataFrame, state: TopicState, *, strict: bool) -> DataFrame:

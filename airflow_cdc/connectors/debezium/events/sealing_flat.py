@@ -58,8 +58,8 @@ class FlattenedSealer:
         if template.value is None:
             raise Unreadable("is a tombstone")
         draft = wirings[1].draft(template.value, template.headers, pattern.schemas)
-        declared = draft.declared()
-        names = None if declared is None else [one for one in declared if one not in form.added]
+        columns = draft.declared()
+        names = None if columns is None else [one for one in columns if one not in form.added]
         return cls(form, block, KeySealer.of(wirings[0], pattern), draft, row, pattern, names)
 
     def __call__(self, change: Opened) -> Sequence[Sealed]:
