@@ -292,7 +292,7 @@ class _Wanted:
 
     def _check_keys(self, seal: Seal, encoder: Encoder, last: Mapping[str, Last]) -> None:
         """Raise TransportError unless rows of a sample, which the topic has, would get the key that they have."""
-        live = self.fold.net.where(~fn.col("deleted")).limit(SAMPLE).select("after.*")
+        live = self.fold.view.frame().limit(SAMPLE)
         rows = live.withColumn(_KEY, fn.expr(self.key)).toArrow()
         for key, change in zip(rows[_KEY].to_pylist(), encoder.changes(rows), strict=True):
             (record,) = seal(change)

@@ -124,7 +124,7 @@ def _unread_keys(run: Run, left: DataFrame, table: Table, state: TopicState, mos
 
 
 def _net(run: Run, events: DataFrame, state: TopicState, *, strict: bool) -> DataFrame:
-    """Each key's last record, if the fold is certain. `strict`: rows that can't be read, of keys that can, are no part of it."""
+    """Each key's last record, if the fold is certain. Unless `strict`, with rows of which only the key can be read."""
     emptied_at = events.where(meta("op") == TRUNCATE).agg(fn.max(meta("offset")).alias("at")).collect()[0]["at"]
     if emptied_at is not None and len(state.partitions) > 1:
         raise _uncertain(

@@ -169,9 +169,9 @@ class FollowedDatabase:
         return sorted(theirs - ours, key=repr), sorted(ours - theirs, key=repr)
 
 
-def up_to_watermark(run: Run) -> dict[str, Any]:
-    """The steps of cdc_recovery before rows are read; what was decided."""
-    decision = decide(run)
+def up_to_watermark(run: Run, asked: str | None = None) -> dict[str, Any]:
+    """The steps of cdc_recovery before rows are read, by the strategy that is asked for; what was decided."""
+    decision = decide(run, asked)
     open_recovery(run, Decision.from_json(decision))
     connector_steps.stop(run)
     watermark.fence_and_watermark(run)

@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError, VerificationError
-from airflow_cdc.core.recovery import Decision
 from airflow_cdc.core.topics import Outgoing
-from airflow_cdc.flows import connector, reset_offset, watermark
+from airflow_cdc.flows import reset_offset
 from airflow_cdc.flows.abandon import abandon
 from airflow_cdc.flows.close import close, let_go
-from airflow_cdc.flows.decide import decide
-from airflow_cdc.flows.open import open_recovery
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Run
@@ -224,37 +221,28 @@ def test_after_the_connectors_own_snapshot_only_ghosts_are_left_whatever_columns
     followed.execute("INSERT INTO second VALUES (2001, 'after', 1)")
     followed.apply("snapshotted")
     assert len(followed.consumed("first").rows) == 301  # with 40 ghosts
-    assert asked_for(followed, "ghosts") == dict.fromkeys(TABLES, (0, 40))
+    assert recovered(followed, "ghosts", "full_snapshot") == dict.fromkeys(TABLES, (0, 40))
     assert all(same(followed, table) for table in TABLES)
 
 
 @pytest.mark.slow
 def test_rows_of_which_no_record_has_a_column_that_was_added_are_written_again(followed: IntoTopics) -> None:
-    begun_and_ended(followed)
+    recovered(followed, "recovery")
     followed.execute("ALTER TABLE second ADD COLUMN m INT NOT NULL DEFAULT 5", "UPDATE second SET m = 6 WHERE id = 200")
     followed.apply("altered")
     with on_demand(followed.spark) as spark:
         assert nightly(replace(followed.base, run_id="night"), spark)["verdict"] == "INCONCLUSIVE"
-    assert asked_for(followed, "again") == {"first": (0, 0), "second": (260, 0)}
+    assert recovered(followed, "again", "full_snapshot") == {"first": (0, 0), "second": (260, 0)}
     rows = followed.consumed("second").rows.values()
     assert sorted((row["id"], row["m"]) for row in rows) == list(
         followed.execute("SELECT id, m FROM second ORDER BY id")
     )
 
 
-def begun_and_ended(followed: IntoTopics) -> None:
-    run = begun(followed)
-    with on_demand(followed.spark) as spark:
-        recover(run, spark)
-    assert ended(followed, run) == "MATCH"
-
-
-def asked_for(followed: IntoTopics, run_id: str) -> dict[str, tuple[int, int]]:
-    """A recovery that a person asks for, to MATCH: how many rows and deletes it wrote for each table."""
+def recovered(followed: IntoTopics, run_id: str, asked: str | None = None) -> dict[str, tuple[int, int]]:
+    """A recovery to MATCH: how many rows and deletes it wrote for each table."""
     run = replace(followed.base, run_id=run_id)
-    open_recovery(run, Decision.from_json(decide(run, "full_snapshot")))
-    connector.stop(run)
-    watermark.fence_and_watermark(run)
+    up_to_watermark(run, asked)
     with on_demand(followed.spark) as spark:
         sent = recover(run, spark)["corrections"]
     assert ended(followed, run) == "MATCH"
@@ -263,7 +251,7 @@ def asked_for(followed: IntoTopics, run_id: str) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 def test_a_night_reads_what_the_topics_say_and_writes_nothing(followed: IntoTopics) -> None:
-    begun_and_ended(followed)
+    recovered(followed, "recovery")
     with on_demand(followed.spark) as spark:
         assert nightly(replace(followed.base, run_id="quiet"), spark)["verdict"] == "MATCH"
     topic = f"{followed.database}.{followed.database}.first"
@@ -273,8 +261,8 @@ def test_a_night_reads_what_the_topics_say_and_writes_nothing(followed: IntoTopi
     KafkaTransport(KafkaEndpoint(followed.kafka)).send(topic, *ghost, own)
     before = followed.consumed("first").operations
     with on_demand(followed.spark) as spark:
-        found = nightly(replace(followed.base, run_id="wrong"), spark)
-    assert (found["verdict"], found["plans"], found["needs_approval"]) == ("MISMATCH", {}, False)
+        night = nightly(replace(followed.base, run_id="with-a-ghost"), spark)
+    assert (night["verdict"], night["plans"], night["needs_approval"]) == ("MISMATCH", {}, False)
     assert followed.consumed("first").operations == before
 
 

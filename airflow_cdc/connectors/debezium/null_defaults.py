@@ -45,9 +45,14 @@ class _Writers:
         return self.value.replaces_null or bool(self.copying)
 
     @property
+    def unstoppable(self) -> str:
+        """The transform that does it, and has no setting against it; "" if there is none."""
+        return self.copying[0] if self.old and self.copying else ""
+
+    @property
     def settings(self) -> dict[str, str]:
         """What ends it; {} if no setting of the connector does."""
-        if (self.value.replaces_null and not self.value.keeps_null) or (self.copying and self.old):
+        if (self.value.replaces_null and not self.value.keeps_null) or self.unstoppable:
             return {}
         both = (one.keeps_null for one in (self.key, self.value) if one.replaces_null)
         own = {name: text for one in both for name, text in one.items()}
@@ -126,5 +131,6 @@ def null_fault(
     at_risk = {name: nulls_at_risk(table, defaults.get(name, {})) for name, table in definitions.items()}
     columns = tuple(f"{name}.{column}" for name, own in at_risk.items() for column in own)
     tables = frozenset(name for name, own in at_risk.items() if own)
-    transform = writers.copying[0] if writers.copying and writers.old else ""
-    return NullFault(columns, writers.settings, writers.value.name, tables, transform) if columns else None
+    if not columns:
+        return None
+    return NullFault(columns, writers.settings, writers.value.name, tables, writers.unstoppable)

@@ -59,7 +59,8 @@ class KeySealer:
             )
         draft = wiring.draft(key, pattern.template.headers, pattern.schemas)
         shape = written_key(pattern.table, pattern.values)
-        check_names("key", draft, tuple(draft.fields), shape, pattern.table)
+        if other := other_columns("key", draft, tuple(draft.fields), shape, pattern.table):
+            raise other
         return cls(draft, shape)
 
     def sealed(self, wires: Wires) -> bytes:
@@ -71,8 +72,8 @@ class KeySealer:
 class EnvelopeSealer:
     """Seals changes of one table. `template` is the record that they are made of.
 
-    `names`: the columns that its schema declares; None where it declares none. A row needs those that the table has now. A
-    delete does not: it carries the row of the ghost's own last record, whatever columns the table had then.
+    `other`: the error of a row where the template was written for other columns than the table has now. A delete does not
+    need these: it carries the row of the ghost's own last record, whatever columns the table had then.
     """
 
     table: Table
@@ -82,7 +83,7 @@ class EnvelopeSealer:
     row: Shape
     template: Record
     place: Standing
-    names: Sequence[str] | None
+    other: SchemaError | None
 
     @classmethod
     def of(cls, key: KeySealer, value: Wiring, block: SourceBlock, pattern: Pattern) -> EnvelopeSealer:
@@ -98,16 +99,17 @@ class EnvelopeSealer:
         row = written_row(table, pattern.values)
         if not draft.fields.keys() >= _ENVELOPE:
             raise Unreadable("is no change event")
-        return cls(table, block, key, draft, row, template, pattern.place, draft.declared("after"))
+        other = other_columns("row", draft, draft.declared("after"), row, table)
+        return cls(table, block, key, draft, row, template, pattern.place, other)
 
     def __call__(self, change: Opened) -> Sequence[Sealed]:
         """A row of the source, as the connector's snapshot writes it; or a delete of the template's row, and its tombstone.
 
-        Raises SchemaError for a row where the template was written for other columns than the table has now.
+        Raises `other` for a row.
         """
         if change.op == READ and change.key is not None and change.after is not None:
-            if self.names is not None:
-                check_names("row", self.value, self.names, self.row, self.table)
+            if self.other:
+                raise self.other
             row = self.value.struct(parts_of(self.value, self.row, change.after))
             event = self._event(READ, self._null, row, "true")
             return (Sealed(self.key.sealed(change.key), event, self.template.headers),)
@@ -159,12 +161,14 @@ def parts_of(draft: Draft, shape: Shape, wires: Wires) -> dict[str, Part]:
     return {draft.name_of(name): draft.part(part, value) for (name, part), value in named}
 
 
-def check_names(what: str, draft: Draft, names: Sequence[str], shape: Shape, table: Table) -> None:
-    """Raise SchemaError unless a record has the fields that are written."""
+def other_columns(
+    what: str, draft: Draft, names: Sequence[str] | None, shape: Shape, table: Table
+) -> SchemaError | None:
+    """The error of a record that has other fields than are written; `names`: its own, None where it declares none."""
     wanted = [draft.name_of(name) for name, _ in shape.parts]
-    if list(names) == wanted:
-        return
-    raise SchemaError(
+    if names is None or list(names) == wanted:
+        return None
+    return SchemaError(
         f"the topic's newest record has the {what} ({', '.join(names)}), and the table now has ({', '.join(wanted)})",
         where=f"table {table.full_name}",
         todo="Let the connector send one change of the table, or snapshot it again, then recover: rows are written as its newest"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_cdc.connectors.debezium.events.sealing import (
     KeySealer,
     Pattern,
-    check_names,
     clocks,
+    other_columns,
     parts_of,
     plain_part,
 )
@@ -28,6 +28,7 @@ from airflow_cdc.events.wire.drafts import not_written
 if TYPE_CHECKING:
     from airflow_cdc.connectors.debezium.events.source import SourceBlock
     from airflow_cdc.connectors.debezium.flattening import FlattenedForm
+    from airflow_cdc.core.errors import SchemaError
     from airflow_cdc.events.value import Shape
     from airflow_cdc.events.wire import Wiring
     from airflow_cdc.events.wire.drafts import Draft, Part
@@ -37,7 +38,7 @@ _TOMBSTONE_TOO: Final = "rewrite-with-tombstone"
 
 @dataclass(frozen=True, slots=True)
 class FlattenedSealer:
-    """Seals changes of one table. `names`: see EnvelopeSealer."""
+    """Seals changes of one table. `other`: see EnvelopeSealer."""
 
     form: FlattenedForm
     block: SourceBlock
@@ -45,7 +46,7 @@ class FlattenedSealer:
     value: Draft
     row: Shape
     pattern: Pattern
-    names: Sequence[str] | None
+    other: SchemaError | None
 
     @classmethod
     def of(
@@ -60,14 +61,15 @@ class FlattenedSealer:
         draft = wirings[1].draft(template.value, template.headers, pattern.schemas)
         columns = draft.declared()
         names = None if columns is None else [one for one in columns if one not in form.added]
-        return cls(form, block, KeySealer.of(wirings[0], pattern), draft, row, pattern, names)
+        other = other_columns("row", draft, names, row, pattern.table)
+        return cls(form, block, KeySealer.of(wirings[0], pattern), draft, row, pattern, other)
 
     def __call__(self, change: Opened) -> Sequence[Sealed]:
         """See EnvelopeSealer."""
         headers = self.pattern.template.headers
         if change.op == READ and change.key is not None and change.after is not None:
-            if self.names is not None:
-                check_names("row", self.value, self.names, self.row, self.pattern.table)
+            if self.other:
+                raise self.other
             row = parts_of(self.value, self.row, change.after)
             event = self.value.sealed(row | self._added(READ, "true"))
             return (Sealed(self.key.sealed(change.key), event, headers),)

@@ -148,7 +148,7 @@ def test_inv_43_a_null_stays_null_once_the_advice_is_followed(config: dict[str, 
 
 def test_a_transform_of_1_9_replaces_nulls_whatever_it_is_told() -> None:
     """debezium-core 1.9.7 does not know the setting of later releases, and ignores it."""
-    told = {
+    config = {
         **{name: value for name, value in OWN.items() if name != "topic.prefix"},
         "database.server.name": "shop",
         "value.converter": JSON,
@@ -158,7 +158,7 @@ def test_a_transform_of_1_9_replaces_nulls_whatever_it_is_told() -> None:
         "transforms.unwrap.delete.handling.mode": "rewrite",
         "transforms.unwrap.replace.null.with.default": "false",
     }
-    fault = null_fault(told, {"shop.orders": TABLE}, {"shop.orders": DEFAULTS})
+    fault = null_fault(config, {"shop.orders": TABLE}, {"shop.orders": DEFAULTS})
     assert fault is not None
     assert (fault.settings, fault.transform) == ({}, "unwrap")
     assert "Debezium 1.x has no setting" in fault.todo
