@@ -23,6 +23,8 @@ from airflow_cdc.core.check import Check
 from airflow_cdc.core.pipeline import Corrected, SourceSpec
 from airflow_cdc.sources.mariadb.kind import MariaDbSettings
 from airflow_cdc.sources.postgres.kind import PostgresSettings
+from tests.e2e.walking import blocks
+from tests.paths import ROOT
 from tests.unit.conftest import Answer
 
 FLAGS = (
@@ -200,6 +202,26 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
     made = load_registry(registry)["bank"]
     assert (made.sink.where, made.source.tables) == ("lake.bank", ("bank.moves",))
     assert stored()["bank_mysql"].login == "cdc"
+
+
+def test_a_page_shows_every_question_as_it_is_asked(
+    cdc: Callable[..., Answer], registry: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader compares line by line; tests/e2e walks the page on an Airflow of its own, which takes many minutes."""
+    (dialogue,) = (one for one in blocks(ROOT / "docs" / "how-to" / "own-pipeline.md") if one.title == "dialogue")
+    command, *lines = dialogue.text.strip().splitlines()
+    left = iter(lines)
+
+    def answer(asked: str) -> str:
+        line = next(left)
+        assert line.startswith(asked.rstrip())
+        return line[len(asked.rstrip()) :].strip()
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", answer)
+    assert cdc(*command.removeprefix("$ airflow cdc ").split()).status == 0
+    assert list(left) == []
+    assert load_registry(registry)["crm"].source.tables == ("crm.people", "crm.notes")
 
 
 OTHERS = [
