@@ -41,7 +41,8 @@ REPAIR_DOC = """
 ### Compare tables with their source, and rewrite the rows that differ
 
 Lists every key that differs, asks a person if the policy requires it, rewrites only those rows, compares again
-and publishes only tables that are equal. With *Dry run* it stops after listing the keys.
+and publishes only tables that are equal. With *Dry run* it stops after listing the keys. Where others write the tables
+from the topics, the connector rests for a moment while what differs is written there.
 """
 NIGHTLY_DOC = """
 Compares **{name}** with its source: everything that changed since the last night, and a seventh of the rest. Red means that

@@ -9,8 +9,8 @@ from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.outcome import refuse_while_open, show
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
-from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.report import RecoveryReport
+from airflow_cdc.decisions.compare.repair import check_repaired
 from airflow_cdc.names import REPAIR_DAG_ID, dag_id_for
 
 KEYS = "repair.json"
@@ -24,8 +24,7 @@ def repair(args: Namespace) -> int:
     now, 1 not equal or failed, 3 inconclusive. Without: 0 triggered.
     """
     pipeline = pipeline_of(args)
-    if not args.dry_run or pipeline.corrected is Corrected.STAGED:  # tables that others write are only compared
-        pipeline.check_applied("a repair")
+    check_repaired(pipeline, dry=args.dry_run)
     tables_of(args, pipeline)
     refuse_while_open(run_of(args))
     conf = {

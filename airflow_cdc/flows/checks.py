@@ -14,6 +14,7 @@ from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.core.report import IF_KNOWN, RecoveryReport, TableReport, Verdict, overall
 from airflow_cdc.decisions.diagnosis.strategy import DIFF_REPAIR
 from airflow_cdc.flows.close import report_folder, store, told_of
+from airflow_cdc.flows.resting import started_again
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import BACKFILL, CHECK, REPAIR
@@ -80,7 +81,11 @@ def store_json(run: Run, name: str, value: Any) -> str:
 
 
 def conclude(run: Run) -> Facts:
-    """The verdict of the run, from its ledger. Raises VerificationError unless it is MATCH, or nothing was compared."""
+    """The verdict of the run, from its ledger. Raises VerificationError unless it is MATCH, or nothing was compared.
+
+    Before that, a connector is started that still rests for this run: its repair was killed (INV 47).
+    """
+    started_again(run)
     tables = {name: table.report for name, table in run.clients.control.entry(run.run_id).checked.items()}
     bad = {name: report for name, report in tables.items() if report.verdict is not Verdict.MATCH}
     if tables and not bad:
@@ -91,7 +96,7 @@ def conclude(run: Run) -> Facts:
         f"{verdict}: {text or 'nothing was compared'}",
         where=run.where,
         todo=_IN_PLACE
-        if verdict is Verdict.MISMATCH and run.pipeline.corrected is not Corrected.STAGED
+        if verdict is Verdict.MISMATCH and run.pipeline.corrected is Corrected.BEFORE_START
         else _TODO[verdict],
         verdict=str(verdict),
     )

@@ -17,7 +17,7 @@ from airflow_cdc.core.recovery import OpenRecovery
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.capture import defined, settings
 from airflow_cdc.flows.null_defaults import set_converter
-from airflow_cdc.flows.offsets import committed, stored_value, write
+from airflow_cdc.flows.offsets import committed, stored_value, whole_transaction, write
 from airflow_cdc.flows.reached import failures, not_failed, wait_past, wait_reading
 from airflow_cdc.flows.recovery import change, current, new_watermark, watermark_of
 from airflow_cdc.flows.run import Facts, Run, now_iso, step
@@ -202,21 +202,13 @@ def from_the_start_again(run: Run, recovery: OpenRecovery) -> None:
 
 
 def restore_settings(run: Run) -> dict[str, str | None]:
-    """Restore all settings, by a restart that sends the current transaction again from its beginning.
-
-    An offset inside a transaction says how many of its events and rows to skip, so a row that was only half sent
-    would be skipped whole. Without those two keys the transaction is sent again from its beginning, which is harmless.
-    """
+    """Restore all settings, by a restart that sends the current transaction again from its beginning."""
     name, connector = run.pipeline.connector.name, run.clients.connector
     if not current(run).settings_before:
         return {}
     connector.stop(name, timeout=STOP_SECONDS)
     restored = restore(run)
-    server = settings(run).prefix
-    stored = connector.committed_offset(name, server)
-    if stored is not None and (stored.get("event") or stored.get("row")):
-        whole = {key: value for key, value in stored.items() if key not in ("event", "row")}
-        write(run, {"server": server}, stored, whole)
+    whole_transaction(run)
     connector.resume(name)
     connector.wait_running(name, timeout=RUNNING_SECONDS)
     return restored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Protocol
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError, ConnectorError, TransportError, VerificationError
@@ -15,6 +16,7 @@ from airflow_cdc.flows.capture import captured, topic_names
 from airflow_cdc.flows.recovery import change
 from airflow_cdc.flows.run import Run
 
+_SENT: Final = "corrections"
 AGAIN = "Clear the task recover and all after it: it compares again, and writes only what still differs."
 
 
@@ -74,8 +76,54 @@ def check_topics(run: Run) -> Iterator[Check]:
         yield Check(subject, "corrections", "ok", text)
 
 
+class Notes(Protocol):
+    """Where a run writes down what it sends for a table, before and after it."""
+
+    def sends(self, run: Run, table: str, topic: str, ends: Mapping[int, int]) -> None: ...
+
+    def sent(self, run: Run, table: str, until: Mapping[int, int], rows: int, deletes: int) -> None: ...
+
+
+class InRecovery:
+    """In the open recovery: the connector stays stopped until all of it was sent."""
+
+    def sends(self, run: Run, table: str, topic: str, ends: Mapping[int, int]) -> None:
+        """See Notes."""
+        change(run, lambda now: now.sends(table, topic, ends))
+
+    def sent(self, run: Run, table: str, until: Mapping[int, int], rows: int, deletes: int) -> None:
+        """See Notes."""
+        change(run, lambda now: now.sent(table, until, rows, deletes))
+
+
+class InLedger:
+    """With the run, which is a repair."""
+
+    def sends(self, run: Run, table: str, topic: str, ends: Mapping[int, int]) -> None:
+        """See Notes."""
+        self._note(run, table, topic=topic, since=_by_partition(ends))
+
+    def sent(self, run: Run, table: str, until: Mapping[int, int], rows: int, deletes: int) -> None:
+        """See Notes."""
+        self._note(run, table, until=_by_partition(until), rows=rows, deletes=deletes)
+
+    def _note(self, run: Run, table: str, **facts: object) -> None:
+        tables = run.clients.control.ledger_get(run.run_id).get(_SENT, {})
+        run.clients.control.ledger_set(run.run_id, _SENT, {**tables, table: {**tables.get(table, {}), **facts}})
+
+
+def _by_partition(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in offsets.items()}
+
+
 def send(
-    run: Run, table: str, topic: str, ends: Mapping[int, int], write: Callable[[], tuple[PartitionRanges, int, int]]
+    run: Run,
+    table: str,
+    topic: str,
+    ends: Mapping[int, int],
+    write: Callable[[], tuple[PartitionRanges, int, int]],
+    *,
+    notes: Notes = InRecovery(),  # noqa: B008 - it holds nothing
 ) -> None:
     """Write corrections of a table by `write`, which returns where they are and how many rows and deletes.
 
@@ -84,11 +132,11 @@ def send(
     """
     check_stopped(run)
     _check_ends(run, topic, ends)
-    change(run, lambda now: now.sends(table, topic, ends))
+    notes.sends(run, table, topic, ends)
     ranges, rows, deletes = write()
     _check_between(run, topic, ends, ranges)
     until = run.clients.transport.end_offsets([topic])[topic]
-    change(run, lambda now: now.sent(table, until, rows, deletes))
+    notes.sent(run, table, until, rows, deletes)
 
 
 def _check_ends(run: Run, topic: str, ends: Mapping[int, int]) -> None:

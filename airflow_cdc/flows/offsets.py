@@ -39,6 +39,18 @@ def write(run: Run, key: RawOffset, before: RawOffset | None, value: RawOffset) 
     replace_offset(store, connector.codec, before, value, where=run.where)
 
 
+def whole_transaction(run: Run) -> None:
+    """Have a stopped connector send the transaction that it was in again, from its beginning, which is harmless.
+
+    An offset inside a transaction says how many of its events and rows to skip, so a row that was only half sent
+    would be skipped whole. Without those two keys the transaction is sent again.
+    """
+    stored = stored_value(run)
+    if stored is not None and (stored.get("event") or stored.get("row")):
+        whole = {key: value for key, value in stored.items() if key not in ("event", "row")}
+        write(run, {"server": settings(run).prefix}, stored, whole)
+
+
 def replace_offset(
     store: OffsetStore, codec: OffsetCodec, before: RawOffset | None, value: RawOffset, *, where: str
 ) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as fn
@@ -25,7 +25,7 @@ from airflow_cdc.decisions.compare.verdict import KEYS_HELD, leaf_caveat
 from airflow_cdc.decisions.corrections import check_complete, check_written, is_complete
 from airflow_cdc.decisions.removal import Removal, refusals
 from airflow_cdc.events.record import DELETE, Opened, RawRecord
-from airflow_cdc.flows.corrections import AGAIN, check_stopped, producer_of, send
+from airflow_cdc.flows.corrections import AGAIN, InRecovery, Notes, check_stopped, producer_of, send
 from airflow_cdc.flows.feeder import wait_filled
 from airflow_cdc.flows.publish import not_agreed
 from airflow_cdc.spark_apps.canonical.spark import key_text
@@ -105,7 +105,13 @@ class Differing:
 
 @dataclass(frozen=True, slots=True)
 class Correcting:
-    """What corrections of a run's tables are made with. `seconds`: how long a sink connector may stand still."""
+    """What corrections of a run's tables are made with.
+
+    Attributes:
+        seconds: how long a sink connector may stand still.
+        only: table → the key texts that are looked at; a table that is absent is compared whole.
+        notes: where it is written down what is sent.
+    """
 
     run: Run
     spark: SparkSession
@@ -114,6 +120,8 @@ class Correcting:
     place: Standing
     allowed_deletes: Mapping[str, int]
     seconds: float
+    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    notes: Notes = field(default_factory=InRecovery)
 
     def table(self, table: Table) -> Corrected:
         """Compare a table at rest, and write what differs. Safe to run again: it writes only what still differs."""
@@ -150,6 +158,8 @@ class Correcting:
 
     def _of_topic(self, fold: Folded, key_table: Table) -> Differing:
         """What the topic says otherwise than the source."""
+        if (only := self.only.get(key_table.full_name)) is not None:
+            return Differing(only, fold.rows, key_table)
         reader = self.systems.reader
         subject = Subject(key_table, fold.view, None, {}, self.watermark, fold.rows)
         with reader.view(key_table, at=self.watermark) as view:
@@ -164,6 +174,9 @@ class Correcting:
         columns = tuple(replace(one, type=types.get(one.name, one.type)) for one in table.columns)
         key_table = replace(table, columns=columns)
         sides = copies_at_rest(self.run, self.spark, pair, self.watermark)
+        if (only := self.only.get(table.full_name)) is not None:
+            with sides.sink(pair.source) as copy:
+                return Differing(only, copy.count(), key_table, Copy(copy, pair))
         with sides.view(pair.source) as view, sides.sink(pair.source) as copy:
             rows = copy.count()
             subject = Subject(pair.source, copy, None, {}, self.watermark, rows)
@@ -223,7 +236,7 @@ class _Wanted:
             ranges = self.producer.transaction(self.by.id_of(fold.table), topic, records) if records else {}
             return ranges, len(rows), deletes
 
-        send(run, fold.table.full_name, topic, fold.ends, write)
+        send(run, fold.table.full_name, topic, fold.ends, write, notes=self.by.notes)
         return len(rows), deletes
 
     @property

@@ -1,4 +1,4 @@
-"""Tables that others write: compared as they are, and never written from here."""
+"""Tables that others write: compared as they are."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.errors import CdcError, SinkError
-from airflow_cdc.core.pipeline import Writer
+from airflow_cdc.core.pipeline import Corrected, Writer
 from airflow_cdc.core.report import overall
 from airflow_cdc.decisions.compare.repair import RepairPlan, needs_approval
 from airflow_cdc.flows.checks import report_check
@@ -28,28 +28,36 @@ if TYPE_CHECKING:
 
 
 def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
-    """Compare tables that others write; rows that differ are put right by a recovery, never from here."""
-    names, seconds = run.tables, Patience.of(run, settings).seconds
+    """Compare tables that others write, and say what a repair would write into their topics; nothing is written."""
+    names = run.tables
     try:
-        xa = run.clients.source.xa()
-        with explained(SinkError, "compare the tables", where=run.where, todo="Nothing was changed; run it again."):
-            here = run.clients.source.position()
-            if run.pipeline.sink.writer == Writer.CONSUMERS:
-                outcomes = compare_topics(run, spark, open_topics(run), names, Terms(here, seconds))
-            else:
-                outcomes = compare_in_place(run, spark, names, here, seconds)
+        results = compared_now(run, spark, names, Patience.of(run, settings).seconds)
     except CdcError as error:
         facts = report_check(run, {name: unproven(name, str(error)) for name in names}, evidence={})
         return {**facts, "dry_run": True, **asked(run, [])}
+    verdict = overall(one.report.verdict for one in results)
+    repairable = run.pipeline.corrected is Corrected.THROUGH_TOPICS
+    plans = [one.plan for one in results if repairable and one.wrong]
+    return {**tell(run, results, CHECK), "verdict": str(verdict), "dry_run": True, **asked(run, plans)}
+
+
+def compared_now(run: Run, spark: SparkSession, names: Sequence[str], seconds: float) -> list[RepairOutcome]:
+    """Compare tables as they are, while others write them. `seconds`: how long a connector may stand still meanwhile."""
+    xa = run.clients.source.xa()
+    with explained(SinkError, "compare the tables", where=run.where, todo="Nothing was changed; run it again."):
+        here = run.clients.source.position()
+        if run.pipeline.sink.writer == Writer.CONSUMERS:
+            outcomes = compare_topics(run, spark, open_topics(run), names, Terms(here, seconds))
+        else:
+            outcomes = compare_in_place(run, spark, names, here, seconds)
     for outcome in outcomes:
         keep_rows(run, row_reader(run), spark, outcome)
-    results = [_left_as_it_is(outcome) for outcome in outcomes]
+    results = [_as_it_is(outcome) for outcome in outcomes]
     run.clients.control.compared(xa, {one.table.full_name: one.report.verdict for one in results})
-    verdict = overall(one.report.verdict for one in results)
-    return {**tell(run, results, CHECK), "verdict": str(verdict), "dry_run": True, **asked(run, [])}
+    return results
 
 
-def _left_as_it_is(outcome: Outcome) -> RepairOutcome:
+def _as_it_is(outcome: Outcome) -> RepairOutcome:
     table = outcome.subject.table
     return RepairOutcome(table, RepairPlan.of(table, outcome.tally, outcome.sink_rows), report_of(outcome))
 

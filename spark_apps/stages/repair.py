@@ -51,17 +51,27 @@ TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class RepairOutcome:
-    """The result for one table: the initial `plan`, the last comparison's `report`, `snapshot_id` if published."""
+    """The result for one table: the initial `plan`, the last comparison's `report`, `snapshot_id` if published.
+
+    `rewritten`: by records in the table's topic. `why`: nothing may be written.
+    """
 
     table: Table
     plan: RepairPlan
     report: TableReport
     snapshot_id: int | None = None
     tries: int = 0
+    rewritten: bool = False
+    why: str = ""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether rows are known to differ; a key that never rested is no such row."""
+        return self.report.verdict is Verdict.MISMATCH
 
     def said(self, *, dry: bool) -> str:
         """One line for the report."""
-        plan, verb = self.plan, "would be" if dry or self.snapshot_id is None else "were"
+        plan, verb = self.plan, "were" if not dry and (self.snapshot_id or self.rewritten) else "would be"
         first = ", ".join(plan.shown)
         how = "all rows replaced, because the table has no key; " if plan.replaces else ""
         return f"{how}{plan.writes} rows {verb} read again, {plan.deletes} {verb} deleted: {first}"
@@ -81,7 +91,10 @@ def tell(run: Run, done: Sequence[RepairOutcome], kind: str) -> Facts:
     return {**facts, "keys": keys}
 
 
-def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
+UNCHANGED = "Its main was not changed. Fix the cause named above, then run the repair again."
+
+
+def not_matching(run: Run, done: Sequence[RepairOutcome], todo: str = UNCHANGED) -> VerificationError:
     """The error that names the tables that are still not equal."""
     bad = [one for one in done if one.report.verdict is not Verdict.MATCH]
     text = "; ".join(
@@ -90,7 +103,7 @@ def not_matching(run: Run, done: Sequence[RepairOutcome]) -> VerificationError:
     return VerificationError(
         text,
         where=run.where,
-        todo="Its main was not changed. Fix the cause named above, then run the repair again.",
+        todo=todo,
         verdict=str(overall(one.report.verdict for one in bad)),
     )
 

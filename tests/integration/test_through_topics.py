@@ -24,6 +24,7 @@ from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.snapshot.corrections import Correcting
 from airflow_cdc.spark_apps.verify import verify
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
@@ -264,6 +265,51 @@ def test_a_night_reads_what_the_topics_say_and_writes_nothing(followed: IntoTopi
         night = nightly(replace(followed.base, run_id="with-a-ghost"), spark)
     assert (night["verdict"], night["plans"], night["needs_approval"]) == ("MISMATCH", {}, False)
     assert followed.consumed("first").operations == before
+
+
+def spoil(followed: IntoTopics) -> None:
+    """A ghost and a row that is another, in the topic of the first table, as somebody's own producer leaves them."""
+    topic = f"{followed.database}.{followed.database}.first"
+    own = followed.consumed("first").places['{"id": 200}']
+    key, value = _last(followed, topic, 200)
+    transport = KafkaTransport(KafkaEndpoint(followed.kafka))
+    transport.send(topic, key, value.replace("ü200".encode(), b"spoilt"), own)
+    ghost = KafkaProducer(transport.endpoint).partition_of(key.replace(b":200}", b":20000}"), PARTITIONS)
+    transport.send(topic, key.replace(b":200}", b":20000}"), value.replace(b":200,", b":20000,"), ghost)
+
+
+@pytest.mark.slow
+def test_inv_47_a_repair_writes_what_differs_while_the_connector_rests_for_it(
+    followed: IntoTopics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With changes that come meanwhile. A first try is killed while it writes, and leaves the connector running."""
+    recovered(followed, "recovery")
+    spoil(followed)
+    run = replace(followed.base, run_id="repair")
+    with on_demand(followed.spark) as spark:
+        asked = repair(replace(run, options=replace(run.options, dry_run=True)), spark)
+    (name,) = asked["plans"]
+    plan = asked["plans"][name]
+    assert (name, plan["writes"], plan["deletes"]) == (f"{followed.database}.first", 1, 1)
+    assert not same(followed, "first")
+
+    def killed(_self: Correcting, _table: Any) -> Any:
+        assert followed.connector.state(followed.database).state == "STOPPED"
+        followed.execute("UPDATE first SET v = 'meanwhile' WHERE id IN (200, 201)", "DELETE FROM first WHERE id = 202")
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, on_demand(followed.spark) as spark:
+        patched.setattr(Correcting, "table", killed)
+        with pytest.raises(KeyboardInterrupt):
+            repair(run, spark)
+    assert followed.connector.state(followed.database).running
+    with on_demand(followed.spark) as spark:
+        assert repair(run, spark)["verdict"] == "MATCH"
+    assert followed.connector.state(followed.database).running
+    noted = run.clients.control.ledger_get("repair")["corrections"][name]
+    assert (noted["deletes"], noted["since"] != noted["until"]) == (1, True)
+    followed.wait_read()
+    assert all(same(followed, table) for table in TABLES)
 
 
 def test_inv_23_a_topic_that_is_compacted_meanwhile_says_the_same(followed: IntoTopics) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.decisions.compare.canonical import parse_key_text
 from airflow_cdc.decisions.compare.chunk import key_to_json
 from airflow_cdc.decisions.compare.verdict import KeyVerdict, Tally
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.pipeline import Policy
+    from airflow_cdc.core.pipeline import Pipeline, Policy
     from airflow_cdc.core.table import Table
 
 AUTOMATIC = "automatic"
@@ -108,6 +109,14 @@ class RepairPlan:
             {"action": "delete" if kind == "ghosts" else "write", "why": kind, "key": key_values(table, key)}
             for kind, key in self._each()
         ]
+
+
+def check_repaired(pipeline: Pipeline, *, dry: bool) -> None:
+    """Raise UsageError unless its tables can be repaired, or compared if that is all that is asked for (`dry`)."""
+    if pipeline.corrected is Corrected.THROUGH_TOPICS or (dry and pipeline.corrected is Corrected.BEFORE_START):
+        pipeline.check_sink("a repair")
+    else:
+        pipeline.check_applied("a repair")
 
 
 def key_values(table: Table, key: str) -> list[Any]:

@@ -22,6 +22,7 @@ from airflow_cdc.flows.recovery import current
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.recover import recover
+from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.snapshot.corrections import Correcting
 from airflow_cdc.spark_apps.verify import verify
 from tests.integration.jdbc import losing
@@ -213,4 +214,27 @@ def test_inv_23_a_delete_that_the_copy_did_not_get_is_sent_again(
     begun(run, spark)
     assert recover(run, spark)["corrections"][f"{copied.name}.words"] == {"rows": 1, "deletes": 4}
     assert ended(run, spark) == "MATCH"
+    wait_equal(copied)
+
+
+@pytest.mark.slow
+def test_inv_47_a_repair_puts_copies_right_while_rows_change(copied: Fed, spark: SparkSession, tmp_path: Path) -> None:
+    """Somebody changed the copies by hand; the connector rests for a moment, and the sink connector writes the rest."""
+    stream(copied)
+    wait_streamed(copied)
+    copied.execute("DELETE FROM words WHERE n = 20")
+    copied.wait_target("SELECT count(*) FROM words", [(19,)])
+    copied.target(
+        "INSERT INTO words VALUES ('de', 20, 'w20')",
+        "DELETE FROM words WHERE n = 7",
+        "UPDATE orders SET v = 'by hand' WHERE id = 5",
+    )
+    register_functions(spark)
+    run = run_of(copied, tmp_path, TABLES, approval="never", max_deletes="100%")
+    with writing(copied):
+        assert repair(run, spark)["verdict"] == "MATCH"
+    assert run.clients.connector.state(copied.name).running
+    noted = run.clients.control.ledger_get(run.run_id)["corrections"]
+    assert (noted[f"{copied.name}.words"]["rows"], noted[f"{copied.name}.words"]["deletes"]) == (1, 1)
+    assert noted[f"{copied.name}.orders"]["rows"] == 1
     wait_equal(copied)

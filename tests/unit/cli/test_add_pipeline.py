@@ -205,7 +205,7 @@ def test_at_a_terminal_it_asks_and_enter_takes_the_default(
 
 
 def test_a_page_shows_every_question_as_it_is_asked(
-    cdc: Callable[..., Answer], registry: Path, monkeypatch: pytest.MonkeyPatch
+    cdc: Callable[..., Answer], registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader compares line by line; tests/e2e walks the page on an Airflow of its own, which takes many minutes."""
     (dialogue,) = (one for one in blocks(ROOT / "docs" / "how-to" / "own-pipeline.md") if one.title == "dialogue")
@@ -219,7 +219,10 @@ def test_a_page_shows_every_question_as_it_is_asked(
 
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", answer)
-    assert cdc(*command.removeprefix("$ airflow cdc ").split()).status == 0
+    *words, stub = command.removeprefix("$ airflow cdc ").split()
+    assert stub == "--stub"
+    (tmp_path / "dags").mkdir()
+    assert cdc(*words, stub, str(tmp_path / "dags")).status == 0
     assert list(left) == []
     assert load_registry(registry)["crm"].source.tables == ("crm.people", "crm.notes")
 

@@ -15,7 +15,7 @@ from airflow_cdc.core.recovery import OpenRecovery, Sent
 from airflow_cdc.core.topics import Compaction, TopicState
 from airflow_cdc.decisions.corrections import check_complete, check_keyed, check_time, check_written, is_complete
 from airflow_cdc.flows import corrections
-from airflow_cdc.flows.corrections import check_corrected, check_stopped, check_topics, producer_of, send
+from airflow_cdc.flows.corrections import InLedger, check_corrected, check_stopped, check_topics, producer_of, send
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import read_position
 from tests.unit.builders import PIPELINE
@@ -94,6 +94,25 @@ def test_inv_47_a_second_try_keeps_where_the_first_began() -> None:
     ending(run, {0: 8}, {0: 8})
     send(run, TABLE, TOPIC, {0: 8}, lambda: ({}, 0, 0))
     assert now(run).corrections == {TABLE: Sent(READ.attempt, TOPIC, {0: 5}, {0: 8})}
+
+
+def test_inv_47_a_repair_writes_down_with_its_run_what_it_sends() -> None:
+    run, ledger = running(), dict[str, Any]()
+    clients: Any = run.clients
+    clients.control.ledger_get.side_effect = lambda _run_id: dict(ledger)
+    clients.control.ledger_set.side_effect = lambda _run_id, key, value: ledger.update({key: value})
+    ending(run, {0: 5, 1: 0}, {0: 8, 1: 0})
+    before = list[Any]()
+
+    def write() -> Any:
+        before.append(ledger["corrections"])
+        return {0: (5, 7)}, 1, 1
+
+    send(run, TABLE, TOPIC, {0: 5, 1: 0}, write, notes=InLedger())
+    first = {"topic": TOPIC, "since": {"0": 5, "1": 0}}
+    assert before == [{TABLE: first}]
+    assert ledger == {"corrections": {TABLE: {**first, "until": {"0": 8, "1": 0}, "rows": 1, "deletes": 1}}}
+    assert now(run).corrections == {}
 
 
 def test_inv_47_somebody_else_s_records_before_ours_are_an_error() -> None:

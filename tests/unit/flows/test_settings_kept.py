@@ -134,7 +134,7 @@ def test_inv_38_a_transaction_that_was_half_sent_is_sent_again_whole(
     def write(_run: Run, key: Any, before: Any, value: Any) -> None:
         written.append((key, before, value, told(run)))
 
-    monkeypatch.setattr(connector, "write", write)
+    monkeypatch.setattr(offsets, "write", write)
     assert connector.restore_settings(run) == KEPT
     assert written == [(KEY, {**GTID_OFFSET, **half}, GTID_OFFSET, ["stop", "change_config"])]
     assert told(run) == ["stop", "change_config", "resume", "wait_running"]
@@ -145,7 +145,7 @@ def test_an_offset_between_two_transactions_is_left_as_it_is(monkeypatch: pytest
     run = configured(recovering(replace(READ, settings_before=KEPT)), CHANGED)
     made: Any = run.clients.connector
     made.committed_offset.return_value = offset
-    monkeypatch.setattr(connector, "write", lambda *_: pytest.fail("an offset was written"))
+    monkeypatch.setattr(offsets, "write", lambda *_: pytest.fail("an offset was written"))
     connector.restore_settings(run)
     assert told(run) == ["stop", "change_config", "resume", "wait_running"]
 

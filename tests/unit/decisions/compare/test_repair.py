@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
+
 import pytest
 
+from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.limit import Limit
-from airflow_cdc.core.pipeline import Approval, Policy, Repair
+from airflow_cdc.core.pipeline import NO_SINK, Approval, Policy, Repair, SinkSpec, Writer
 from airflow_cdc.core.table import Table
-from airflow_cdc.decisions.compare.repair import Deletions, RepairPlan, needs_approval, refusal
+from airflow_cdc.decisions.compare.repair import Deletions, RepairPlan, check_repaired, needs_approval, refusal
 from airflow_cdc.decisions.compare.verdict import KeyVerdict, Tally
+from tests.unit.builders import PIPELINE
 from tests.unit.tables import col
 
 TABLE = Table(
@@ -83,3 +88,26 @@ def test_no_more_is_deleted_than_was_agreed_to(tally: Tally, approved: dict[str,
     said = refusal(Policy(max_deletes=Limit(1, percent=True)), plan, approved)
     assert (why in said) if why else said == ""
     assert refusal(Policy(max_deletes=Limit(3, percent=False)), plan, {}) == ""
+
+
+@pytest.mark.parametrize(
+    ("writer", "dry", "refused"),
+    [
+        (Writer.CDC_APPLY, False, ""),
+        (Writer.CONNECT_SINK, False, ""),
+        (Writer.CONSUMERS, False, ""),
+        (Writer.CONNECTOR, True, ""),
+        (Writer.CONNECTOR, False, "a repair needs"),
+    ],
+)
+def test_what_can_be_repaired_follows_from_who_writes_the_tables(writer: Writer, refused: str, *, dry: bool) -> None:
+    """A job that writes them itself has no topic through which they could be put right: such tables are compared alone."""
+    pipeline = replace(PIPELINE, sink=SinkSpec("any", "shop", writer=writer))
+    with pytest.raises(UsageError, match=refused) if refused else nullcontext():
+        check_repaired(pipeline, dry=dry)
+
+
+@pytest.mark.parametrize("dry", [True, False])
+def test_without_a_sink_nothing_is_repaired(*, dry: bool) -> None:
+    with pytest.raises(UsageError, match="sink"):
+        check_repaired(replace(PIPELINE, sink=NO_SINK), dry=dry)
