@@ -33,7 +33,12 @@ class _Use:
 def reading(change: Change) -> set[Line]:
     """The lines in functions that read what the change is part of, and those of the functions that it names."""
     defined, named = _around(change)
-    found = {(change.file, line) for name in named for line in _body(change.file, name)}
+    found = {
+        (file, line)
+        for file in (change.file, *_modules(change.file, named))
+        for name in named
+        for line in _body(file, name)
+    }
     wanted, seen = {(change.file, name) for name in defined}, set[tuple[str, str]]()
     for _ in range(_STEPS):
         seen |= wanted
@@ -102,6 +107,15 @@ def _body(file: str, name: str) -> range:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name == name:
             return range(statement.body[0].lineno, (statement.end_lineno or 0) + 1)
     return range(0)
+
+
+def _modules(file: str, names: set[str]) -> Iterator[str]:
+    """The files of the modules among these names, and of those that a name among them is imported from."""
+    for statement in ast.parse(read(file)).body:
+        for one in statement.names if isinstance(statement, ast.ImportFrom) and not statement.level else ():
+            if (one.asname or one.name) in names:
+                folder = f"{statement.module}".replace(".", "/")
+                yield from (path for path in (f"{folder}/{one.name}.py", f"{folder}.py") if (ROOT / path).is_file())
 
 
 def _users(file: str, name: str) -> Iterator[tuple[str, _Use]]:

@@ -149,6 +149,12 @@ def test_a_change_of_a_table_is_given_to_the_tests_that_read_it() -> None:
     assert files == {"airflow_cdc/flows/open.py"}
 
 
+def test_a_row_whose_predicate_another_module_has_is_given_to_the_tests_of_that_predicate() -> None:
+    """DELETES_DROPPED is told by `events.deletes_dropped`, and `events` is a module of its own."""
+    change = next(one for one in directed() if "the row DELETES_DROPPED" in one.rule)
+    assert "airflow_cdc/connectors/debezium/problems_events.py" in {file for file, _ in reading(change)}
+
+
 def record(*tests: str, seconds: float = 0.1) -> Executed:
     """A record in which each of these tests executes one line of leaf_at."""
     made = Executed(dict.fromkeys(tests, seconds))

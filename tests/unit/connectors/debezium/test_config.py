@@ -373,19 +373,36 @@ def test_inv_43_a_column_of_an_unsupported_type_is_refused_until_the_advice_is_f
     with_config({"column.exclude.list": r"shop\.orders\.odd"}).check_table(odd)
 
 
-def test_inv_05_settings_that_hide_a_gap_are_named() -> None:
-    made = read(
-        errors__tolerance="all", snapshot__mode="when_needed", event__processing__failure__handling__mode="warn"
-    )
-    assert made.healing == (
-        "errors.tolerance=all",
-        "event.processing.failure.handling.mode=warn",
-        "snapshot.mode=when_needed",
-    )
-    assert read(snapshot__mode="initial", event__processing__failure__handling__mode="fail").healing == ()
-    for strategy in ("trust_offset", "trust_slot", "trust_greater_lsn"):
-        assert read(offset__mismatch__strategy=strategy).healing == (f"offset.mismatch.strategy={strategy}",)
-    assert read(offset__mismatch__strategy="no_validation").healing == ()
+HIDES_A_GAP = {
+    "errors.tolerance": ({"all"}, {"none"}),
+    "snapshot.mode": ({"when_needed", "always"}, {"initial", "no_data", "recovery"}),
+    "event.processing.failure.handling.mode": ({"warn", "skip", "ignore"}, {"fail"}),
+    "inconsistent.schema.handling.mode": ({"warn", "skip"}, {"fail"}),
+    "slot.drop.on.stop": ({"true"}, {"false"}),
+    "offset.mismatch.strategy": ({"trust_offset", "trust_slot", "trust_greater_lsn"}, {"no_validation"}),
+}
+
+
+@pytest.mark.parametrize("setting", HIDES_A_GAP)
+def test_inv_05_a_setting_that_hides_a_gap_is_named_with_its_value_and_one_that_fails_is_not(setting: str) -> None:
+    hiding, failing = HIDES_A_GAP[setting]
+    for value in hiding:
+        assert with_config({setting: value}).healing == (f"{setting}={value}",)
+    for value in failing:
+        assert with_config({setting: value}).healing == ()
+
+
+def test_inv_05_every_setting_that_hides_a_gap_is_named_at_once() -> None:
+    hiding = {setting: min(values) for setting, (values, _) in HIDES_A_GAP.items()}
+    assert with_config(hiding).healing == tuple(sorted(f"{setting}={value}" for setting, value in hiding.items()))
+
+
+def test_a_refusal_for_want_of_ddl_names_the_setting_as_it_is() -> None:
+    with pytest.raises(
+        ConfigError, match=r"include\.schema\.changes is false: DDL that changes rows without events"
+    ) as refused:
+        assert with_config({"include.schema.changes": "false"}).ddl_topic is None
+    assert "include.schema.changes" in refused.value.todo
 
 
 POSTGRES = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "shop1"}
