@@ -78,6 +78,19 @@ SEVERAL = {
 }
 
 
+# what is a consequence wherever the position is lost, wrong or in doubt, written down apart from the rows' flags: what a
+# connector does then, and who answers, follows from it
+FOLLOWS_FROM_THE_POSITION = (
+    "AT_RISK",
+    "CONNECTOR_FAILED_TRANSIENT",
+    "CONNECTOR_FAILED",
+    "CONNECTOR_STOPPED",
+    "CONNECTOR_LOOPING",
+    "SOURCE_FAILED_OVER",
+    "UNKNOWN: The connector is between states",
+)
+
+
 def danger_of(row: Problem) -> Danger:
     said = f"{row.code}: {row.description}"
     several = next((danger for begin, danger in SEVERAL.items() if said.startswith(begin)), None)
@@ -100,10 +113,13 @@ def test_inv_40_of_every_two_problems_the_greater_danger_leads_and_the_other_is_
         assert (other.description in named) == (other.code != "HEALTHY" and not explained(other, one)), (one, other)
 
 
+_FOLLOWING = tuple(one if ":" in one else f"{one}: " for one in FOLLOWS_FROM_THE_POSITION)
+
+
 def explained(row: Problem, by: Problem) -> bool:
     """Whether a row says nothing of its own beside another: the position is judged once, and what fails there fails by it."""
     both_judge = row.judges_position and by.judges_position and by.danger is Danger.LOSS
-    return both_judge or (row.in_order and by.judges_position)
+    return both_judge or (by.judges_position and f"{row.code}: {row.description}".startswith(_FOLLOWING))
 
 
 def test_inv_40_no_row_of_the_position_is_taken_for_a_consequence_of_something_unread() -> None:
