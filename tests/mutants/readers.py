@@ -112,9 +112,11 @@ def _body(file: str, name: str) -> range:
 def _modules(file: str, names: set[str]) -> Iterator[str]:
     """The files of the modules among these names, and of those that a name among them is imported from."""
     for statement in ast.parse(read(file)).body:
-        for one in statement.names if isinstance(statement, ast.ImportFrom) and not statement.level else ():
+        if not isinstance(statement, ast.ImportFrom) or statement.level:
+            continue
+        folder = f"{statement.module}".replace(".", "/")
+        for one in statement.names:
             if (one.asname or one.name) in names:
-                folder = f"{statement.module}".replace(".", "/")
                 yield from (path for path in (f"{folder}/{one.name}.py", f"{folder}.py") if (ROOT / path).is_file())
 
 
