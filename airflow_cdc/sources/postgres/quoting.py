@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SchemaError
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
-    from airflow_cdc.decisions.compare.chunk import KeyValue
 
 
 def quote_ident(name: str) -> str:
@@ -31,22 +28,3 @@ def text_literal(text: str) -> str:
         raise SchemaError("a text of PostgreSQL cannot hold the character 0")
     quoted = "'" + text.replace("'", "''").replace("\\", "\\\\") + "'"
     return f"E{quoted}" if "\\" in text else quoted
-
-
-def sql_literal(value: KeyValue) -> str:
-    """A literal that gets its type from the column it is compared with; bytes are of type bytea."""
-    if isinstance(value, bool):
-        raise SchemaError("a bool is not a key value", todo="read keys with key_select()")
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, str):
-        return text_literal(value)
-    if isinstance(value, bytes):
-        return f"pg_catalog.decode('{value.hex()}', 'hex')"
-    if isinstance(value, Decimal):
-        return format(value, "f") if value.is_finite() else f"'{value}'::numeric"
-    return f"'{value!r}'::float8" if math.isfinite(value) else f"'{_word(value)}'::float8"
-
-
-def _word(value: float) -> str:
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -392,7 +392,7 @@ def test_inv_05_a_setting_that_hides_a_gap_is_named_with_its_value_and_one_that_
         assert with_config({setting: value}).healing == ()
 
 
-def test_inv_05_every_setting_that_hides_a_gap_is_named_at_once() -> None:
+def test_inv_05_settings_that_hide_a_gap_are_named() -> None:
     hiding = {setting: min(values) for setting, (values, _) in HIDES_A_GAP.items()}
     assert with_config(hiding).healing == tuple(sorted(f"{setting}={value}" for setting, value in hiding.items()))
 

@@ -140,6 +140,9 @@ NEXT_EPOCH = Stamp(4, None, {}).to_summary()
         ([snapshot(1, None, NEXT_EPOCH), snapshot(2, 1), snapshot(3, 2, NEXT_EPOCH)], 2),
         ([snapshot(1, None, NEXT_EPOCH), snapshot(2, 1), snapshot(3, 2, NEXT_EPOCH | {BASE: "1"})], None),
         ([snapshot(1, None, STAMPED), snapshot(2, 1), snapshot(3, 2), snapshot(4, 3, STAMPED | {BASE: "2"})], 2),
+        ([snapshot(1, None, EMPTY_FIRST)], None),
+        ([snapshot(1, None, EMPTY_FIRST), snapshot(2, 1, replaces=True)], None),
+        ([snapshot(1, None, STAMPED), snapshot(2, 1, STAMPED), snapshot(3, 2), snapshot(4, 3, NEXT_EPOCH)], None),
     ],
     ids=[
         "ours",
@@ -154,6 +157,9 @@ NEXT_EPOCH = Stamp(4, None, {}).to_summary()
         "another's within the epoch",
         "what our batch deletes first",
         "another's before what our batch deletes first",
+        "a new table, without a row",
+        "a new table that was compacted",
+        "read anew since, over several batches of ours",
     ],
 )
 def test_a_commit_of_another_program_is_seen_until_its_rows_are_read_anew(

@@ -119,6 +119,23 @@ def test_the_end_of_a_file_that_was_cut_off_is_a_gap() -> None:
     assert diagnose(observed(OFFSET, inside)).code == "POSITION_MID_EVENT"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [{"gtids": "0-1-101,3-1-7"}, {"gtids": None, "file": "mysql-bin.000099"}],
+    ids=["by its GTIDs", "by file and position"],
+)
+def test_a_connector_that_streams_from_another_server_is_judged_by_nothing_that_this_one_says(
+    changes: dict[str, Any],
+) -> None:
+    """Behind a proxy a lagging replica may answer us: that justifies no snapshot."""
+    offset = {key: value for key, value in {**OFFSET, **changes}.items() if value is not None}
+    streams = connector_with(CONNECTOR, MARIADB_PIPELINE, offset=offset)
+    elsewhere = replace(MARIADB, address="10.9.9.9:3306")
+    diagnosis = diagnose(seen(pipeline=MARIADB_PIPELINE, source=elsewhere, connector=streams))
+    assert (diagnosis.code, diagnosis.strategies) == ("UNKNOWN", ())
+    assert "another server answers" in diagnosis.description
+
+
 def test_mariadb_gtids_on_a_mysql_server_are_of_the_other_kind() -> None:
     assert code(OFFSET, SOURCE) == "GTID_MODE_MISMATCH"
 

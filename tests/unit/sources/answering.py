@@ -1,0 +1,36 @@
+"""A session whose server is made: what it answers is said statement by statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from airflow_cdc.core.errors import SourceError
+from airflow_cdc.sources.mysql.capabilities import ServerVersion
+
+Rows = list[dict[str, Any]]
+
+
+class AnsweringSession:
+    """`answer` is given each statement with its arguments. `asked`: the statements, in their order."""
+
+    where = "shop at 10.0.0.5:3306"
+
+    def __init__(self, version: str, answer: Callable[[str, Sequence[Any]], Rows]) -> None:
+        self.version = ServerVersion.parse(version)
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> Rows:
+        """The rows of the answer. A statement that has none to give says what it was for."""
+        assert doing
+        self.asked.append(sql)
+        return self.answer(sql, args)
+
+    def row(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> dict[str, Any]:
+        """The first row of the answer."""
+        for row in self.rows(sql, args, doing=doing):
+            return row
+        raise SourceError(
+            f"could not {doing}: the server returned an empty answer", where=self.where, todo="Ask again."
+        )
