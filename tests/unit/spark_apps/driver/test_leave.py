@@ -26,6 +26,22 @@ def test_what_was_said_is_kept_and_nothing_is_taken_apart() -> None:
     assert (done.returncode, done.stdout, "logged" in done.stderr) == (3, "said", True)
 
 
+# what an application imports before it has asked anything
+IMPORTS = """
+import sys
+import airflow_cdc.spark_apps.apply_changes, airflow_cdc.spark_apps.recover, airflow_cdc.spark_apps.verify
+print(*sorted({name.partition(".")[0] for name in sys.modules}))
+"""
+
+
+def test_no_driver_imports_what_only_a_page_needs() -> None:
+    """Great Expectations was half of a verification without a session, and it brought the others."""
+    done = subprocess.run((sys.executable, "-c", IMPORTS), capture_output=True, text=True, check=True)
+    names = set(done.stdout.split())
+    assert {"airflow_cdc", "pyspark"} <= names
+    assert not names & {"great_expectations", "scipy", "altair", "jsonschema", "pandas", "airflow"}
+
+
 # spark-submit in little: it starts the driver, which says its pid, and waits for it
 PARENT = """
 import subprocess, sys
