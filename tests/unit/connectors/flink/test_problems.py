@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
 from airflow_cdc.connectors.flink.connector import FlinkFacts
 from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.connectors.flink.problems import RULES, numbered_anew, shares_its_job
-from airflow_cdc.core.observation import SinkFacts, TaskState
+from airflow_cdc.core.observation import SchemaFacts, SinkFacts, TaskState
 from airflow_cdc.core.problem import Evidence
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose
 from airflow_cdc.decisions.diagnosis.strategy import FULL, TRANSLATE
@@ -20,6 +22,7 @@ from airflow_cdc.sinks.iceberg.kind import IcebergSettings
 from airflow_cdc.transports.direct.kind import DirectSettings
 from tests.unit.builders import CONTROL, PIPELINE, SOURCE, UUID, seen
 from tests.unit.faults import NO_SINK, PURGED
+from tests.unit.tables import column, table
 
 ADDRESS = "db:3306"
 OTHER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -100,6 +103,34 @@ def test_what_is_skipped_and_what_is_not_kept_are_warnings() -> None:
     assert held(97, facts()) is None
     assert (
         "RETAIN_ON_CANCELLATION" in (held(97, facts(deleted_on_cancel=True)) or {})["externalized-checkpoint-retention"]
+    )
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "debezium.event.processing.failure.handling.mode",
+        "debezium.inconsistent.schema.handling.mode",
+        "debezium.event.deserialization.failure.handling.mode",
+    ],
+)
+def test_inv_05_an_option_with_which_events_are_passed_over_is_named_with_its_value(option: str) -> None:
+    for value in ("skip", "warn"):
+        told = held(91, facts(capture=FlinkCapture.from_config(flat("shop", ({**SHOP, option: value},)))))
+        assert (told or {})["setting 1"].split()[0] == f"{option}={value}"
+    assert held(91, facts(capture=FlinkCapture.from_config(flat("shop", ({**SHOP, option: "fail"},))))) is None
+
+
+def test_a_table_of_the_pipeline_that_no_source_reads_is_named_and_the_others_are_not() -> None:
+    definitions = {f"shop.{name}": replace(table(column("id", "int")), name=name) for name in ("orders", "items")}
+    row = next(row for row in RULES.problems if row.rank == 85)
+    observation = seen(connector=facts(), source=replace(SOURCE, address=ADDRESS), schema=SchemaFacts(definitions))
+    told = row.holds(RULES.case(observation)) or {}
+    assert list(told) == ["shop.items"]
+    assert "no source of the job reads shop.items" in told["shop.items"]
+    diagnosis = diagnose(replace(observation, pipeline=FLINK), rules_for(FLINK))
+    assert "No source of the job reads a table" in " ".join(
+        [diagnosis.description, *(one.description for one in diagnosis.others)]
     )
 
 
