@@ -105,6 +105,7 @@ def test_inv_40_of_every_two_problems_the_greater_danger_leads_and_the_other_is_
         holding = tuple(replace(row, holds=lambda _case: {"seen": "yes"}) for row in rows)
         return diagnose(case, replace(rules, problems=holding, remarks=()))
 
+    assert [row for row in rules.problems if row.danger is not danger_of(row)] == []
     for one, other in itertools.combinations(rules.problems, 2):
         diagnosis = said_of(one, other)
         least = min(danger_of(one), danger_of(other))
