@@ -195,6 +195,10 @@ def test_commands_are_words_and_no_shell_reads_them() -> None:
     assert part is not None, reader.faults
     at = part.at(CanalEndpoint("zk:2181"))
     assert (at.start, at.destination, at.cursor) == (("run", "a b", "$HOME"), "shop", "file")
+    kept_in_zookeeper = reader.settings(CanalSettings, {**written, "cursor": "zookeeper", "log": "/log"})
+    assert kept_in_zookeeper is not None
+    elsewhere = kept_in_zookeeper.at(CanalEndpoint("zk:2181"))
+    assert (elsewhere.cursor, elsewhere.log, elsewhere.conf) == ("zookeeper", "/log", "/conf")
     zoned = reader.settings(CanalSettings, {**written, "time_zone": "Asia/Shanghai"})
     assert zoned is not None
     assert zoned.at(CanalEndpoint("zk:2181")).time_zone == "Asia/Shanghai"

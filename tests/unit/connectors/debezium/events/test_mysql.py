@@ -205,3 +205,19 @@ def test_a_decimal_of_more_digits_than_python_prints_is_no_value_of_the_column()
     assert read(WIDE, json.dumps(raw)) == BAD
     assert read(WIDE, json.dumps("9" * 4_301), DecodeModes(decimal="string")) == BAD
     assert read(column("n", "bigint"), "9" * 4_301) == BAD
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b"ab", b"ab\0\0"),  # the log leaves out what the server fills a BINARY(4) up with
+        (b"", b"\0\0\0\0"),
+        (b"abcd", b"abcd"),
+        (b"abcde", BAD),
+    ],
+)
+def test_a_binary_of_fixed_length_has_the_zeros_that_the_log_leaves_out(sent: bytes, kept: Any) -> None:
+    fixed, free = column("b", "binary(4)", byte_length=4), column("b", "varbinary(4)", byte_length=4)
+    text = json.dumps(base64.b64encode(sent).decode())
+    assert read(fixed, text) == kept
+    assert read(free, text) == sent
