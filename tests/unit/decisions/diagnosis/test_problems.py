@@ -598,3 +598,8 @@ def test_a_connector_in_a_passing_state_is_between_states(state: str) -> None:
 def test_a_connector_that_somebody_stopped_or_paused_is_not_started_by_us(state: str) -> None:
     found = diagnose(with_connector(state=state, tasks=(TaskState(0, state),)))
     assert (found.code, found.strategies) == ("CONNECTOR_STOPPED", ())
+
+
+def test_a_source_without_a_log_is_said_to_have_none_before_what_its_log_would_hold() -> None:
+    diagnosis = diagnose(with_source(log_bin=False))
+    assert (diagnosis.code, diagnosis.description) == ("SOURCE_MISCONFIGURED", "The source keeps no binary log.")
