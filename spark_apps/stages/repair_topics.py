@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import CdcError, SourceError, VerificationError
 from airflow_cdc.core.report import TableReport, Verdict
+from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.compare.repair import RepairPlan, refusal
 from airflow_cdc.events.frame import Standing
 from airflow_cdc.flows.capture import captured
@@ -93,7 +94,7 @@ def _written(run: Run, spark: SparkSession, plans: Mapping[str, RepairPlan], sec
                 todo="Wait until they end (XA RECOVER shows them), then run the repair again.",
                 verdict=str(Verdict.INCONCLUSIVE),
             )
-        with resting(run) as position:
+        with timed("the connector rests"), resting(run) as position:
             correcting = _correcting(run, spark, position, plans, seconds)
             for name, table in captured(run, list(plans)).items():
                 try:

@@ -21,7 +21,7 @@ from stack.shop import connectors
 from stack.shop.check import MySqlRows, compare_with
 from stack.shop.postgres.copies import PostgresCopies
 from tests.e2e.stock import stock_airflow
-from tests.e2e.walking import Reader, blocks, proven, recorded
+from tests.e2e.walking import Block, Reader, blocks, proven, recorded
 from tests.paths import ROOT
 
 PAGE = ROOT / "docs" / "systems" / "jdbc.md"
@@ -135,3 +135,12 @@ def test_the_page_leads_from_a_jdbc_sink_to_a_recovered_proven_copy(theirs: Thei
         theirs.walk("Recover")
     proven(reader, PASSWORDS.values())
     wait_until(lambda: theirs.copied() or None, timeout=EQUAL_S, what="the corrected copy")
+    # somebody changes the copies by hand: no position is lost, and the connector rests for a moment alone
+    theirs.copies.execute(
+        "UPDATE crm.notes SET text = 'by hand' WHERE person = 2", "DELETE FROM crm.people WHERE id = 4"
+    )
+    assert not theirs.copied()
+    with recorded(reader, "jdbc"):
+        reader.do(Block("console", "", "airflow cdc repair crm --wait --yes\nairflow cdc diagnose crm\n"))
+    assert "MATCH" in reader.output("cdc repair")
+    wait_until(lambda: theirs.copied() or None, timeout=EQUAL_S, what="the repaired copy")
