@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export CDC_CACHE ?= $(HOME)/.cache/airflow-provider-cdc
+# some images set it; every process would compile its nine hundred modules again, for 1 to 4 s each
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 

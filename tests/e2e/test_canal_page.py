@@ -82,7 +82,6 @@ class Theirs:
             "systemctl start canal": command.format("start"),
             "systemctl stop canal": command.format("stop"),
             "systemctl is-active canal": command.format("status"),
-            "~/airflow": self.airflow.home,
         }
 
     def executed(self) -> str:
