@@ -21,7 +21,7 @@ from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.checks import report_check
 from airflow_cdc.flows.corrections import InLedger
-from airflow_cdc.flows.resting import resting
+from airflow_cdc.flows.resting import resting, started_again
 from airflow_cdc.flows.run import Run
 from airflow_cdc.reports.stored import REPAIR
 from airflow_cdc.spark_apps.compare.caveats import xa_open
@@ -53,6 +53,7 @@ def repair_topics(run: Run, spark: SparkSession, seconds: float) -> list[RepairO
     `seconds`: how long a connector may stand still meanwhile.
     """
     try:
+        started_again(run)  # after a try that was killed, or nothing could be compared
         outcomes = {one.table.full_name: _refused(run, one) for one in compared_now(run, spark, run.tables, seconds)}
         plans = {name: one.plan for name, one in outcomes.items() if one.wrong and not one.why}
         failures = _written(run, spark, plans, seconds)
