@@ -22,7 +22,6 @@ from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.decisions.throttle import lanes
-from airflow_cdc.events.frame import Standing
 from airflow_cdc.flows.capture import defined, followed
 from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.corrections import AGAIN
@@ -37,7 +36,7 @@ from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.session import begin
 from airflow_cdc.spark_apps.driver.systems import open_topics, row_reader, stage_writer
 from airflow_cdc.spark_apps.ports import SharesTables, StageWriter
-from airflow_cdc.spark_apps.snapshot.corrections import Correcting
+from airflow_cdc.spark_apps.snapshot.corrections import Correcting, standing
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.snapshot.read import FEW_ROWS, Reading, Tools, read_table, staged_rows
 from airflow_cdc.spark_apps.stages.work import Patience
@@ -114,9 +113,7 @@ def correct(run: Run, spark: SparkSession, task: Task, seconds: float) -> Facts:
 
     `seconds`: how long a sink connector may stand still before it has written what is there.
     """
-    position, taken_at = task.watermark.position, task.watermark.taken_at.timestamp()
-    offset = run.clients.connector.codec.at(position, int(taken_at))
-    place = Standing(offset, int(taken_at * 1_000_000), position)
+    place = standing(run, task.watermark.position, task.watermark.taken_at)
     correcting = Correcting(run, spark, open_topics(run), task.watermark, place, current(run).agreed, seconds)
     reading = explained(SourceError, "compare the topics with the tables", where=run.where, todo=AGAIN)
     with odd_values_named(run, list(task.definitions), "recover"), reading:

@@ -123,11 +123,11 @@ def send(
     ends: Mapping[int, int],
     write: Callable[[], tuple[PartitionRanges, int, int]],
     *,
-    notes: Notes = InRecovery(),  # noqa: B008 - it holds nothing
+    notes: Notes,
 ) -> None:
     """Write corrections of a table by `write`, which returns where they are and how many rows and deletes.
 
-    `ends`: of the topic as it was compared. Written down before and after, so that whoever comes next knows what is ours.
+    `ends`: of the topic as it was compared. Written down in `notes` before and after, so that whoever comes next knows what is ours.
     Raises TransportError if somebody else writes to the topic.
     """
     check_stopped(run)

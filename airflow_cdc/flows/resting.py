@@ -27,14 +27,13 @@ def resting(run: Run) -> Iterator[Position]:
     a repair does not start what somebody has stopped.
     """
     name, connector = run.pipeline.connector.name, run.clients.connector
-    if not _rests_for(run):
-        state = connector.state(name)
-        if not state.running:
-            raise ConnectorError(
-                f"the connector is {state.state}, and a repair stops it only for a moment",
-                where=run.where,
-                todo=f"Ask `airflow cdc diagnose {run.pipeline.name}` why it does not run, and repair once it does.",
-            )
+    state = connector.state(name)
+    if not state.running:
+        raise ConnectorError(
+            f"the connector is {state.state}, and a repair stops it only for a moment",
+            where=run.where,
+            todo=f"Ask `airflow cdc diagnose {run.pipeline.name}` why it does not run, and repair once it does.",
+        )
     run.clients.control.ledger_set(run.run_id, _RESTING, name)
     try:
         connector.stop(name, timeout=STOP_SECONDS)
@@ -57,7 +56,7 @@ def started_again(run: Run) -> bool:
     Not beside a recovery that was opened since: it has stopped the connector for itself, and starts it. Raises ConnectorError.
     """
     name, control = run.pipeline.connector.name, run.clients.control
-    if not _rests_for(run):
+    if not control.ledger_get(run.run_id).get(_RESTING):
         return False
     if (recovery := control.facts().recovery) is not None:
         log.warning("the connector is left to the recovery of run %s", recovery.run_id)
@@ -66,7 +65,3 @@ def started_again(run: Run) -> bool:
         run.clients.connector.wait_running(name, timeout=RUNNING_SECONDS)
     control.ledger_set(run.run_id, _RESTING, "")
     return True
-
-
-def _rests_for(run: Run) -> bool:
-    return bool(run.clients.control.ledger_get(run.run_id).get(_RESTING))

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Collection
 
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import CdcError, VerificationError
+from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.topics import Fence
 from airflow_cdc.decisions.compare.verdict import Tally
 from airflow_cdc.flows.run import Run
@@ -44,6 +45,20 @@ def wait_for_xa(run: Run, outcome: Outcome) -> None:
             unsettled=tally.wrong + tally.unsettled, samples=tally.samples, keys=tally.keys, left_out=tally.left_out
         )
         outcome.add_caveats("prepared XA transactions are open on the source")
+
+
+def check_no_xa(run: Run) -> None:
+    """Raise VerificationError while a prepared XA transaction is open: rows that are read now miss its changes.
+
+    They are in the log, and no later event would correct the rows.
+    """
+    if xa_open(run):
+        raise VerificationError(
+            "prepared XA transactions are open on the source, so its visible rows do not match its log",
+            where=run.where,
+            todo="Wait until they end (XA RECOVER shows them), then run the repair again.",
+            verdict=str(Verdict.INCONCLUSIVE),
+        )
 
 
 def xa_open(run: Run) -> bool:

@@ -24,6 +24,7 @@ from airflow_cdc.decisions.compare.repair import NEVER
 from airflow_cdc.decisions.compare.verdict import KEYS_HELD, leaf_caveat
 from airflow_cdc.decisions.corrections import check_complete, check_written, is_complete
 from airflow_cdc.decisions.removal import Removal, refusals
+from airflow_cdc.events.frame import Standing
 from airflow_cdc.events.record import DELETE, Opened, RawRecord
 from airflow_cdc.flows.corrections import AGAIN, InRecovery, Notes, check_stopped, producer_of, send
 from airflow_cdc.flows.feeder import wait_filled
@@ -39,13 +40,16 @@ from airflow_cdc.spark_apps.snapshot.folded import Folded, folded
 from airflow_cdc.spark_apps.types import sink_type
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import SparkSession
 
     from airflow_cdc.core.ports import Producer
-    from airflow_cdc.core.position import Watermark
+    from airflow_cdc.core.position import Position, Watermark
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.compare.repair import RepairPlan
     from airflow_cdc.events.encoder import Encoder
-    from airflow_cdc.events.frame import Seal, Sealed, Standing
+    from airflow_cdc.events.frame import Seal, Sealed
     from airflow_cdc.flows.run import Run
     from airflow_cdc.spark_apps.compare.copies import Pair
     from airflow_cdc.spark_apps.compare.views import SinkView
@@ -79,6 +83,12 @@ class Last:
     live: bool
 
 
+def standing(run: Run, position: Position, taken_at: datetime) -> Standing:
+    """Where in the source's log corrections stand that are written when it was at this position."""
+    seconds = taken_at.timestamp()
+    return Standing(run.clients.connector.codec.at(position, int(seconds)), int(seconds * 1_000_000), position)
+
+
 class Copy(NamedTuple):
     """A copy, and how its columns are the source's."""
 
@@ -109,7 +119,7 @@ class Correcting:
 
     Attributes:
         seconds: how long a sink connector may stand still.
-        only: table → the key texts that are looked at; a table that is absent is compared whole.
+        only: table → what is known to differ, and is written without a look at the rest; a table that is absent is compared whole.
         notes: where it is written down what is sent.
     """
 
@@ -120,7 +130,7 @@ class Correcting:
     place: Standing
     allowed_deletes: Mapping[str, int]
     seconds: float
-    only: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    only: Mapping[str, RepairPlan] = field(default_factory=dict)
     notes: Notes = field(default_factory=InRecovery)
 
     def table(self, table: Table) -> Corrected:
@@ -158,8 +168,8 @@ class Correcting:
 
     def _of_topic(self, fold: Folded, key_table: Table) -> Differing:
         """What the topic says otherwise than the source."""
-        if (only := self.only.get(key_table.full_name)) is not None:
-            return Differing(only, fold.rows, key_table)
+        if (plan := self.only.get(key_table.full_name)) is not None:
+            return Differing(frozenset(plan.keys), plan.rows, key_table)
         reader = self.systems.reader
         subject = Subject(key_table, fold.view, None, {}, self.watermark, fold.rows)
         with reader.view(key_table, at=self.watermark) as view:
@@ -169,16 +179,16 @@ class Correcting:
 
     def _of_copy(self, fold: Folded, table: Table, pair: Pair) -> Differing:
         """What the copy has otherwise than the source, and what a topic says otherwise that is complete."""
-        only = self.only.get(table.full_name)
-        if only is None:  # a key that is known to differ is written, whatever the copy has of it by now
+        plan = self.only.get(table.full_name)
+        if plan is None:  # a key that is known to differ is written, whatever the copy has of it by now
             wait_filled(self.run, {fold.state.name: fold.ends}, self.seconds)
         types = {column.name: column.type for column in pair.source.key_columns}
         columns = tuple(replace(one, type=types.get(one.name, one.type)) for one in table.columns)
         key_table = replace(table, columns=columns)
         sides = copies_at_rest(self.run, self.spark, pair, self.watermark)
-        if only is not None:
+        if plan is not None:
             with sides.sink(pair.source) as copy:
-                return Differing(only, copy.count(), key_table, Copy(copy, pair))
+                return Differing(frozenset(plan.keys), plan.rows, key_table, Copy(copy, pair))
         with sides.view(pair.source) as view, sides.sink(pair.source) as copy:
             rows = copy.count()
             subject = Subject(pair.source, copy, None, {}, self.watermark, rows)

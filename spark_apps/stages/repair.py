@@ -24,7 +24,7 @@ from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.run import Facts, Run
 from airflow_cdc.reports.stored import CHECK
 from airflow_cdc.spark_apps.apply.context import start_of
-from airflow_cdc.spark_apps.compare.caveats import xa_open
+from airflow_cdc.spark_apps.compare.caveats import check_no_xa
 from airflow_cdc.spark_apps.compare.differing_rows import keep_rows
 from airflow_cdc.spark_apps.compare.results import unproven
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
@@ -53,7 +53,7 @@ TRIES = 5
 class RepairOutcome:
     """The result for one table: the initial `plan`, the last comparison's `report`, `snapshot_id` if published.
 
-    `rewritten`: by records in the table's topic. `why`: nothing may be written.
+    `rewritten`: by records in the table's topic.
     """
 
     table: Table
@@ -62,7 +62,6 @@ class RepairOutcome:
     snapshot_id: int | None = None
     tries: int = 0
     rewritten: bool = False
-    why: str = ""
 
     @property
     def wrong(self) -> bool:
@@ -183,13 +182,7 @@ def read_again(work: Work, stage: Stage, table: Table, plan: RepairPlan) -> None
     Raises VerificationError while a prepared XA transaction is open: its changes are in the log, and perhaps in the
     stage, but not yet in the source's rows, and no later event would correct the rows read now.
     """
-    if xa_open(work.run):
-        raise VerificationError(
-            "prepared XA transactions are open on the source, so its visible rows do not match its log",
-            where=work.run.where,
-            todo="Wait until they end (XA RECOVER shows them), then run the repair again.",
-            verdict=str(Verdict.INCONCLUSIVE),
-        )
+    check_no_xa(work.run)
     if table.keyless:
         replace_rows(work, stage, table)
         return

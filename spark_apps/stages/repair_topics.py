@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_cdc.core.errors import CdcError, SourceError, VerificationError
-from airflow_cdc.core.report import TableReport, Verdict
+from airflow_cdc.core.errors import CdcError, SourceError
+from airflow_cdc.core.report import TableReport
 from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.compare.repair import RepairPlan, refusal
-from airflow_cdc.events.frame import Standing
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.checks import report_check
@@ -24,13 +23,13 @@ from airflow_cdc.flows.corrections import InLedger
 from airflow_cdc.flows.resting import resting, started_again
 from airflow_cdc.flows.run import Run
 from airflow_cdc.reports.stored import REPAIR
-from airflow_cdc.spark_apps.compare.caveats import xa_open
+from airflow_cdc.spark_apps.compare.caveats import check_no_xa
 from airflow_cdc.spark_apps.compare.results import unproven
 from airflow_cdc.spark_apps.compare.scan import VISIBLE_SECONDS
 from airflow_cdc.spark_apps.driver.app import explained
 from airflow_cdc.spark_apps.driver.lease import leased
 from airflow_cdc.spark_apps.driver.systems import open_topics
-from airflow_cdc.spark_apps.snapshot.corrections import Corrected, Correcting
+from airflow_cdc.spark_apps.snapshot.corrections import Correcting, standing
 from airflow_cdc.spark_apps.stages.compare_only import compared_now
 from airflow_cdc.spark_apps.stages.publish import LEASE_WAIT_SECONDS
 from airflow_cdc.spark_apps.stages.repair import RepairOutcome
@@ -54,23 +53,28 @@ def repair_topics(run: Run, spark: SparkSession, seconds: float) -> list[RepairO
     """
     try:
         started_again(run)  # after a try that was killed, or nothing could be compared
-        outcomes = {one.table.full_name: _refused(run, one) for one in compared_now(run, spark, run.tables, seconds)}
-        plans = {name: one.plan for name, one in outcomes.items() if one.wrong and not one.why}
+        outcomes = {one.table.full_name: one for one in compared_now(run, spark, run.tables, seconds)}
+        refusals = {name: _refusal(run, one.plan) for name, one in outcomes.items() if one.wrong}
+        plans = {name: outcomes[name].plan for name, why in refusals.items() if not why}
         failures = _written(run, spark, plans, seconds)
     except CdcError as error:
         report_check(run, {name: unproven(name, str(error)) for name in run.tables}, evidence={}, kind=REPAIR)
         raise
     again = [name for name in plans if name not in failures]
-    reports = failures | _compared_again(run, spark, again, seconds)
+    refused = {name: _with_reason(outcomes[name].report, why) for name, why in refusals.items() if why}
+    reports = refused | failures | _compared_again(run, spark, again, seconds)
     return [
         replace(one, report=reports.get(name, one.report), rewritten=name in again) for name, one in outcomes.items()
     ]
 
 
-def _refused(run: Run, one: RepairOutcome) -> RepairOutcome:
-    """The outcome with the reason why its rows must not be written, if there is one."""
-    why = refusal(run.pipeline.policy, one.plan, run.options.deletes) if one.wrong else ""
-    return replace(one, why=why, report=replace(one.report, samples=(why, *one.report.samples))) if why else one
+def _refusal(run: Run, plan: RepairPlan) -> str:
+    return refusal(run.pipeline.policy, plan, run.options.deletes)
+
+
+def _with_reason(report: TableReport, why: str) -> TableReport:
+    """The report, with the reason why its rows must not be written before its samples."""
+    return replace(report, samples=(why, *report.samples))
 
 
 def _compared_again(run: Run, spark: SparkSession, names: Sequence[str], seconds: float) -> dict[str, TableReport]:
@@ -88,13 +92,7 @@ def _written(run: Run, spark: SparkSession, plans: Mapping[str, RepairPlan], sec
     if not plans:
         return failures
     with leased(run, LEASE_WAIT_SECONDS):
-        if xa_open(run):
-            raise VerificationError(
-                "prepared XA transactions are open on the source, so its visible rows do not match its log",
-                where=run.where,
-                todo="Wait until they end (XA RECOVER shows them), then run the repair again.",
-                verdict=str(Verdict.INCONCLUSIVE),
-            )
+        check_no_xa(run)
         with timed("the connector rests"), resting(run) as position:
             correcting = _correcting(run, spark, position, plans, seconds)
             for name, table in captured(run, list(plans)).items():
@@ -103,15 +101,11 @@ def _written(run: Run, spark: SparkSession, plans: Mapping[str, RepairPlan], sec
                         odd_values_named(run, [name], "repair"),
                         explained(SourceError, "repair the rows", where=run.where, todo=RUNS_AGAIN),
                     ):
-                        _log(correcting.table(table))
+                        correcting.table(table)
                 except CdcError as error:
                     log.warning("%s: %s", name, error)
                     failures[name] = unproven(name, str(error))
     return failures
-
-
-def _log(one: Corrected) -> None:
-    log.info("%s: %d rows and %d deletes were written into its topic", one.table, one.rows, one.deletes)
 
 
 def _correcting(
@@ -120,9 +114,7 @@ def _correcting(
     """What is written is placed where the connector continues: what it sends then comes behind it (INV 23)."""
     now = run.clients.source.position()
     run.clients.source.wait_visible(now, VISIBLE_SECONDS)
-    codec, taken_at = run.clients.connector.codec, now.taken_at.timestamp()
-    place = Standing(codec.at(position, int(taken_at)), int(taken_at * 1_000_000), position)
-    only = {name: frozenset(plan.keys) for name, plan in plans.items()}
     # how many may be deleted was asked of the plan
-    deletes = {name: len(keys) for name, keys in only.items()}
-    return Correcting(run, spark, open_topics(run), now, place, deletes, seconds, only, InLedger())
+    deletes = {name: len(plan.keys) for name, plan in plans.items()}
+    place = standing(run, position, now.taken_at)
+    return Correcting(run, spark, open_topics(run), now, place, deletes, seconds, plans, InLedger())

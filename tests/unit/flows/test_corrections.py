@@ -15,7 +15,15 @@ from airflow_cdc.core.recovery import OpenRecovery, Sent
 from airflow_cdc.core.topics import Compaction, TopicState
 from airflow_cdc.decisions.corrections import check_complete, check_keyed, check_time, check_written, is_complete
 from airflow_cdc.flows import corrections
-from airflow_cdc.flows.corrections import InLedger, check_corrected, check_stopped, check_topics, producer_of, send
+from airflow_cdc.flows.corrections import (
+    InLedger,
+    InRecovery,
+    check_corrected,
+    check_stopped,
+    check_topics,
+    producer_of,
+    send,
+)
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import read_position
 from tests.unit.builders import PIPELINE
@@ -49,7 +57,7 @@ def test_inv_23_nothing_is_written_while_the_connector_may_write(state: str, tas
         return {0: (5, 7)}, 1, 1
 
     with pytest.raises(ConnectorError, match="not STOPPED"):
-        send(run, TABLE, TOPIC, {0: 5}, write)
+        send(run, TABLE, TOPIC, {0: 5}, write, notes=InRecovery())
     assert written == []
     assert now(run).corrections == {}
 
@@ -76,7 +84,7 @@ def test_inv_47_what_is_sent_is_written_down_before_and_after() -> None:
         assert now(run).uncorrected == [TABLE]
         return {0: (5, 7)}, 1, 1
 
-    send(run, TABLE, TOPIC, {0: 5, 1: 0}, write)
+    send(run, TABLE, TOPIC, {0: 5, 1: 0}, write, notes=InRecovery())
     assert before == [Sent(READ.attempt, TOPIC, {0: 5, 1: 0})]
     assert now(run).corrections == {TABLE: Sent(READ.attempt, TOPIC, {0: 5, 1: 0}, {0: 8, 1: 0}, 1, 1)}
     assert now(run).uncorrected == []
@@ -90,9 +98,9 @@ def test_inv_47_a_second_try_keeps_where_the_first_began() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        send(run, TABLE, TOPIC, {0: 5}, killed)
+        send(run, TABLE, TOPIC, {0: 5}, killed, notes=InRecovery())
     ending(run, {0: 8}, {0: 8})
-    send(run, TABLE, TOPIC, {0: 8}, lambda: ({}, 0, 0))
+    send(run, TABLE, TOPIC, {0: 8}, lambda: ({}, 0, 0), notes=InRecovery())
     assert now(run).corrections == {TABLE: Sent(READ.attempt, TOPIC, {0: 5}, {0: 8})}
 
 
@@ -124,11 +132,11 @@ def test_inv_47_somebody_else_s_records_before_ours_are_an_error() -> None:
 
     ending(run, {0: 6})
     with pytest.raises(TransportError, match="somebody else writes"):
-        send(run, TABLE, TOPIC, {0: 5}, write)
+        send(run, TABLE, TOPIC, {0: 5}, write, notes=InRecovery())
     assert written == []
     ending(run, {0: 5}, {0: 9})
     with pytest.raises(TransportError, match="are others"):
-        send(run, TABLE, TOPIC, {0: 5}, lambda: ({0: (6, 8)}, 1, 0))
+        send(run, TABLE, TOPIC, {0: 5}, lambda: ({0: (6, 8)}, 1, 0), notes=InRecovery())
     assert now(run).uncorrected == [TABLE]
 
 

@@ -1,4 +1,4 @@
-"""A repair of tables that others write: when the connector is stopped for it, for which rows, and what is said of it."""
+"""A repair of tables that others write: when the connector is stopped for it, for which rows, and what its report says."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.repair import RepairPlan
 from airflow_cdc.flows.run import Run
 from airflow_cdc.spark_apps import repair as app
+from airflow_cdc.spark_apps.compare import caveats
 from airflow_cdc.spark_apps.compare.results import unproven
 from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.snapshot.corrections import Corrected
@@ -77,7 +78,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scene]:
 
         class Correcting:
             def __init__(self, *_: Any) -> None:
-                scene.only = dict(_[7])
+                scene.only = {name: frozenset(plan.keys) for name, plan in _[7].items()}
 
             def table(self, table: Table) -> Corrected:
                 if table.full_name in scene.fails:
@@ -95,7 +96,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scene]:
         monkeypatch.setattr(stage, "Correcting", Correcting)
         monkeypatch.setattr(app, "tell", tell)
         monkeypatch.setattr(stage, "leased", lambda *_: nullcontext())
-        monkeypatch.setattr(stage, "xa_open", lambda _run: xa)
+        monkeypatch.setattr(caveats, "xa_open", lambda _run: xa)
         monkeypatch.setattr(stage, "open_topics", lambda _run: None)
         monkeypatch.setattr(stage, "odd_values_named", lambda *_: nullcontext())
         monkeypatch.setattr(stage, "report_check", lambda *_, **__: scene.happened.append("report"))
