@@ -33,7 +33,7 @@ class _Use:
 def reading(change: Change) -> set[Line]:
     """The lines in functions that read what the change is part of, and those of the functions that it names."""
     defined, named = _around(change)
-    found = {
+    lines = {
         (file, line)
         for file in (change.file, *_modules(change.file, named))
         for name in named
@@ -46,10 +46,10 @@ def reading(change: Change) -> set[Line]:
         for file, name in wanted:
             for user, use in _users(file, name):
                 if scope_at(user, use.line) != IMPORTED:
-                    found.add((user, use.line))
+                    lines.add((user, use.line))
                 further |= {(user, one) for one in use.defines}
         wanted = further - seen
-    return found
+    return lines
 
 
 def table_of(change: Change) -> str:

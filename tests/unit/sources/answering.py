@@ -1,4 +1,4 @@
-"""A session whose server is made: what it answers is said statement by statement."""
+"""A session without a server: the test says what each statement is answered."""
 
 from __future__ import annotations
 

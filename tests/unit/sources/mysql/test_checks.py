@@ -65,12 +65,12 @@ def bad(server: Server, **how: Any) -> list[str]:
 
 
 def test_a_server_with_all_that_a_recovery_needs_has_no_fault() -> None:
-    found = said(Server(cipher="TLS_AES_256_GCM_SHA384"))
-    assert {one.state for name, one in found.items() if name != "tls"} == {"ok"}
-    assert found["privileges"].found == "all that a recovery needs"
-    assert SOURCE.server_uuid in found["source"].found
-    assert "TLS_AES_256_GCM_SHA384" in found["tls"].found
-    assert [found[name].found for name in ("log_bin", "binlog_format", "binlog_row_image")] == ["ON", "ROW", "FULL"]
+    checks = said(Server(cipher="TLS_AES_256_GCM_SHA384"))
+    assert {one.state for name, one in checks.items() if name != "tls"} == {"ok"}
+    assert checks["privileges"].found == "all that a recovery needs"
+    assert SOURCE.server_uuid in checks["source"].found
+    assert "TLS_AES_256_GCM_SHA384" in checks["tls"].found
+    assert [checks[name].found for name in ("log_bin", "binlog_format", "binlog_row_image")] == ["ON", "ROW", "FULL"]
 
 
 @pytest.mark.parametrize(
@@ -123,9 +123,9 @@ def test_rights_that_are_needed_without_gtid_alone_or_for_a_hold_alone_are_asked
 
 def test_a_server_that_no_recovery_can_read_is_still_diagnosed() -> None:
     server = Server(replace(SOURCE, server_uuid="", version="5.5.62"))
-    found = said(server, unreadable="MySQL 5.5 has no server_uuid")
-    assert (found["recovery"].state, found["recovery"].found) == ("warn", "MySQL 5.5 has no server_uuid")
-    assert found["recovery"].todo
-    assert found["source"].found == f"MySQL 5.5.62, server_id {SOURCE.server_id}"
-    assert found["privileges"].found == "all that a diagnosis needs"
+    checks = said(server, unreadable="MySQL 5.5 has no server_uuid")
+    assert (checks["recovery"].state, checks["recovery"].found) == ("warn", "MySQL 5.5 has no server_uuid")
+    assert checks["recovery"].todo
+    assert checks["source"].found == f"MySQL 5.5.62, server_id {SOURCE.server_id}"
+    assert checks["privileges"].found == "all that a diagnosis needs"
     assert server.read == [], "its definitions are not read: nothing is done with them"

@@ -44,12 +44,12 @@ class Log:
         return self._events(sql)
 
     def _events(self, sql: str) -> Rows:
-        found = re.fullmatch(r"SHOW BINLOG EVENTS IN '(\S+)' FROM (\d+) LIMIT (\d+)", sql)
-        assert found, sql
+        statement = re.fullmatch(r"SHOW BINLOG EVENTS IN '(\S+)' FROM (\d+) LIMIT (\d+)", sql)
+        assert statement, sql
         if self.refused:
             raise MissingPrivilegeError("could not look", privilege="REPLICATION SLAVE")
-        first = (int(found[2]) - 4) // 100
-        events = list(enumerate(self.files[found[1]]))[first : first + int(found[3])]
+        first = (int(statement[2]) - 4) // 100
+        events = list(enumerate(self.files[statement[1]]))[first : first + int(statement[3])]
         return [{"Event_type": kind, "Info": info, "End_log_pos": 104 + 100 * n} for n, (kind, info) in events]
 
 
@@ -63,11 +63,11 @@ FIRST = Log({"b.1": [ORDERS, HALF_LOGGED], "b.2": [ITEMS, (WHOLE, "table_id: 109
 
 
 def test_inv_31_a_table_with_an_update_in_part_is_named_and_one_that_is_logged_whole_is_not() -> None:
-    found = look(FIRST, f"{UUID} b.1:4")
-    assert found is not None
-    assert ({*found.tables}, found.upto, found.events, found.why) == ({"shop.orders"}, f"{UUID} b.2:204", 4, "")
-    assert "PARTIAL_JSON" in found.what
-    assert "binlog_row_value_options" in found.todo
+    partial = look(FIRST, f"{UUID} b.1:4")
+    assert partial is not None
+    assert ({*partial.tables}, partial.upto, partial.events, partial.why) == ({"shop.orders"}, f"{UUID} b.2:204", 4, "")
+    assert "PARTIAL_JSON" in partial.what
+    assert "binlog_row_value_options" in partial.todo
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,17 @@ def test_inv_31_a_table_with_an_update_in_part_is_named_and_one_that_is_logged_w
     ],
 )
 def test_inv_31_a_look_begins_where_the_last_one_ended(since: str, tables: set[str], events: int) -> None:
-    found = look(FIRST, f"{UUID} {since}")
-    assert found is not None
-    assert ({*found.tables}, found.events, found.upto) == (tables, events, f"{UUID} b.2:204")
+    partial = look(FIRST, f"{UUID} {since}")
+    assert partial is not None
+    assert ({*partial.tables}, partial.events, partial.upto) == (tables, events, f"{UUID} b.2:204")
 
 
 def test_inv_31_a_number_of_the_log_means_the_table_that_was_named_last() -> None:
     """The server gives a table a new number when it opens it again, and an old number to another table after a restart."""
     log = Log({"b.1": [ORDERS, (MAP, "table_id: 108 (shop.items)"), HALF_LOGGED, ITEMS]})
-    found = look(log, f"{UUID} b.1:4")
-    assert found is not None
-    assert found.tables == {"shop.items"}
+    partial = look(log, f"{UUID} b.1:4")
+    assert partial is not None
+    assert partial.tables == {"shop.items"}
 
 
 def test_inv_31_the_first_look_only_remembers_where_the_log_ends() -> None:
@@ -106,10 +106,10 @@ def test_inv_31_the_first_look_only_remembers_where_the_log_ends() -> None:
     ids=["another server", "a file that was purged"],
 )
 def test_inv_31_a_place_that_is_gone_is_not_passed_over_in_silence(since: str, said: str) -> None:
-    found = look(FIRST, since)
-    assert found is not None
-    assert (found.tables, found.upto) == (frozenset(), f"{UUID} b.2:204")
-    assert said in found.why
+    partial = look(FIRST, since)
+    assert partial is not None
+    assert (partial.tables, partial.upto) == (frozenset(), f"{UUID} b.2:204")
+    assert said in partial.why
 
 
 def test_inv_31_a_look_that_had_to_stop_says_so_and_the_next_begins_at_the_logs_end(
@@ -118,10 +118,10 @@ def test_inv_31_a_look_that_had_to_stop_says_so_and_the_next_begins_at_the_logs_
     monkeypatch.setattr(looking, "_AT_ONCE", 2)
     log = Log({"b.1": [ORDERS, HALF_LOGGED] * 3, "b.2": [ITEMS]})
     for most in (3, 4):  # rows come two at once
-        found = look(log, f"{UUID} b.1:4", most=most)
-        assert found is not None
-        assert (found.events, {*found.tables}, found.upto) == (4, {"shop.orders"}, f"{UUID} b.2:104")
-        assert f"more than {most} events" in found.why
+        partial = look(log, f"{UUID} b.1:4", most=most)
+        assert partial is not None
+        assert (partial.events, {*partial.tables}, partial.upto) == (4, {"shop.orders"}, f"{UUID} b.2:104")
+        assert f"more than {most} events" in partial.why
     whole = look(log, f"{UUID} b.1:4", most=100)
     assert whole is not None
     assert (whole.events, whole.why) == (7, "")
