@@ -17,8 +17,7 @@ from typing import Any, Final, TypeVar
 import httpcore
 import httpx
 
-from airflow_cdc.core.errors import MALFORMED, CdcError
-from airflow_cdc.unexpected import kind_and_text
+from airflow_cdc.core.errors import MALFORMED, CdcError, kind_and_text
 
 T = TypeVar("T")
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.ports import TopicRecord
     from airflow_cdc.core.table import Column
-    from airflow_cdc.decisions.apply.plain import PlainChange
+    from airflow_cdc.decisions.apply.applied import PlainChange
     from airflow_cdc.events.record import Record
     from airflow_cdc.spark_apps.ports import Bounds
 

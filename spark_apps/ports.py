@@ -13,14 +13,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.dead_letter import DeadLetter
     from airflow_cdc.core.pipeline import MaintenancePolicy
-    from airflow_cdc.core.position import JsonObject, Position, Watermark
+    from airflow_cdc.core.position import Covered, JsonObject, Position, Watermark
     from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
+    from airflow_cdc.decisions.apply.applied import PlainChange
     from airflow_cdc.decisions.apply.ddl import Ddl
-    from airflow_cdc.decisions.apply.plain import PlainChange
     from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.decisions.compare.chunk import Chunk, Key, TableSize

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_cdc.alerting.outage import HEALTHY, UNKNOWN, Status, seconds_between
-from airflow_cdc.core.duration import span
+from airflow_cdc.core.amounts import span
 
 _SHOWN = 300
 

@@ -27,6 +27,7 @@ from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose as diagnosis_of
 from airflow_cdc.decisions.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, check_strategy, make_plan
+from airflow_cdc.flows.abandon import abandon as abandon_recovery
 from airflow_cdc.flows.decide import looked_through
 from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe, store_observation
@@ -211,6 +212,17 @@ def recover(args: Namespace) -> int:
     report = reports.load(pipeline.name, run_id)
     show(args, run_id, ended, report)
     return ended.exit_status(report)
+
+
+@command
+def abandon(args: Namespace) -> int:
+    """0 once it is given up. The connector is left as it is; what is printed says how that is."""
+    from airflow_cdc.cli.permission import changer  # brings in Airflow's web server: not for commands that only read
+
+    run = run_of(args)
+    done = abandon_recovery(run, args.table or (), who=changer(run.pipeline), reason=args.reason)
+    emit(args, done, pairs(done))
+    return 0
 
 
 @command

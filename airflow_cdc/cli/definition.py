@@ -20,7 +20,6 @@ EXPLAIN = "airflow_cdc.cli.explain"
 LETTERS = "airflow_cdc.cli.dead_letters"
 REPAIR = "airflow_cdc.cli.repair"
 RUNS = "airflow_cdc.cli.runs"
-ABANDON = "airflow_cdc.cli.abandon"
 
 INIT = "airflow_cdc.cli.init"
 
@@ -212,7 +211,6 @@ def _recovering() -> tuple[ActionCommand, ...]:
             ARG_PIPELINE,
             ARG_TABLES,
             ARG_REASON,
-            module=ABANDON,
         ),
     )
 

@@ -13,9 +13,9 @@ from airflow_cdc.cli import reports
 from airflow_cdc.cli.reading import ANSWER_WITHIN_S, read_soon
 from airflow_cdc.cli.run import command, emit, pairs, run_of, write_file
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.text import read_json
 from airflow_cdc.flows.move_offset import last_before, move, stored
 from airflow_cdc.flows.run import Run, now_iso
-from airflow_cdc.read_json import read_json
 from airflow_cdc.reports.store import safe
 
 

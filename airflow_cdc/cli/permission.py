@@ -15,7 +15,7 @@ from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from jwt import InvalidTokenError
 
-from airflow_cdc.cli.user import shell_user
+from airflow_cdc.cli.run import shell_user
 from airflow_cdc.config import settings
 from airflow_cdc.core.errors import NotAllowedError
 from airflow_cdc.core.pipeline import Pipeline

@@ -1,10 +1,11 @@
-"""What all commands share: exit status, one-line errors, and output as table, JSON or YAML."""
+"""What all commands share: exit status, one-line errors, output as table, JSON or YAML, and who runs them."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
+import pwd
 import sys
 import traceback
 from argparse import Namespace
@@ -137,3 +138,12 @@ def write_file(path: Path, text: str) -> None:
         raise UsageError(
             f"the file cannot be written: {error.strerror}", where=str(path), todo="What was there is as it was."
         ) from None
+
+
+def shell_user() -> str:
+    """The user of this process, as the system knows it. LOGNAME and USER, which getpass reads first, anybody can set."""
+    uid = os.geteuid()
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # in a container
+        return f"uid {uid}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from airflow_cdc.cli.user import shell_user
+from airflow_cdc.cli.run import shell_user
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.report import RecoveryReport, Verdict

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from airflow_cdc.config.settings import OPTIONS, SECTION, Option
-from airflow_cdc.core.duration import written
+from airflow_cdc.core.amounts import written
 from airflow_cdc.core.pipeline import UNUSED, Pipeline
 from airflow_cdc.core.settings import DURATION, Declared, declared, plain_value
 from airflow_cdc.kinds import WINGS, Kinds

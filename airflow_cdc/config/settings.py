@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.read_json import read_json
+from airflow_cdc.core.text import read_json
 
 SECTION = "cdc"
 CLI_USERS = ("token", "shell")

@@ -12,9 +12,9 @@ from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import LeaseHeldError, RecoveryOpenError
 from airflow_cdc.core.lease import Lease
 from airflow_cdc.core.recovery import OpenRecovery
+from airflow_cdc.core.text import read_json
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.abandon import ABANDONED, Abandonment
-from airflow_cdc.read_json import read_json
 from airflow_cdc.reports.stored import LASTING
 
 # Tokens of the newest writes: a writer whose answer was lost finds out by its token that its write landed.

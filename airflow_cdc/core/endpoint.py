@@ -1,4 +1,4 @@
-"""The address and credentials of a system, and how long one call to it may take."""
+"""The address and credentials of a system, how long one call to it may take, and what every client of one has."""
 
 from __future__ import annotations
 
@@ -143,3 +143,16 @@ class Login:
     port: int
     user: str
     password: str = field(repr=False)
+
+
+class Client(Protocol):
+    """The methods of every client of a system. Creating one opens no connection."""
+
+    @property
+    def where(self) -> str:
+        """How messages name the system."""
+        ...
+
+    def limited(self, limits: CallLimits) -> Self:
+        """A copy with these limits on each call."""
+        ...

@@ -1,12 +1,19 @@
 """One tree of errors. Each says what happened, where, and what to do next.
 
 They travel between processes, so they are picklable. People see their text unchanged, so it must never hold a secret.
+What nobody foresaw, such as a KeyError over a server's odd answer, becomes one of them, and so does a missing package.
 """
 
 from __future__ import annotations
 
 import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar, Final
+
+from airflow_cdc.core.text import shown
 
 # The errors raised by reading a malformed document: int() raises OverflowError for JSON's 1e999, and JSON of a thousand
 # brackets is a RecursionError.
@@ -205,3 +212,46 @@ class DeadlineError(CdcError):
         super().__init__(what, where=where, todo=todo)
         self.timeout = timeout
         self.last = last
+
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_DISTRIBUTION: Final = "airflow-provider-cdc"
+_UNFORESEEN: Final = "An answer or a file has a form that this version doesn't know. Report it with this line."
+
+
+@contextmanager
+def needs(extra: str, *, where: str = "") -> Iterator[None]:
+    """A context for imports of packages that the extra `extra` installs ("": the plain install does).
+
+    Raises ConfigError for a package that is not installed. A missing module of this package is a bug of ours and raises
+    ModuleNotFoundError.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", _PACKAGE.name):
+            raise
+        requirement = f"{_DISTRIBUTION}[{extra}]" if extra else _DISTRIBUTION
+        raise ConfigError(
+            f"the package {package!r} is not installed", where=where, todo=f"Run: pip install '{requirement}'"
+        ) from None
+
+
+def foreseen(error: Exception, doing: str) -> CdcError:
+    """`error` if it is one of ours; else an UnknownStateError with its kind, its text without secrets, and its place.
+
+    `doing` is what was being done: "reading the sink". The place is the innermost line of this package, for example
+    `connectors/flink/rest.py:81`, because the text of a KeyError is only the key.
+    """
+    if isinstance(error, CdcError):
+        return error
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if _PACKAGE in Path(frame.filename).parents]
+    place = f"{Path(ours[-1].filename).relative_to(_PACKAGE).as_posix()}:{ours[-1].lineno}" if ours else ""
+    return UnknownStateError(f"{doing} ended with an unexpected {kind_and_text(error)}", where=place, todo=_UNFORESEEN)
+
+
+def kind_and_text(error: Exception) -> str:
+    """An error of Python's or a library's in a few words, without secrets: `KeyError: 'id'`."""
+    return f"{type(error).__name__}: {shown(str(error), 200)}".rstrip(": ")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import needs
 from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from airflow_cdc.core.duration import LONGEST_SECONDS
+from airflow_cdc.core.amounts import LONGEST_SECONDS
 
 # A process renews its lease RENEWALS times in this time, so two renewals may fail before the lease expires.
 LEASE_SECONDS = 120.0

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.settings import (
     CONNECTION,
     DAY,

@@ -1,15 +1,17 @@
-"""Positions in a source's log, as neutral values: a position, a recovery's watermark W, and whether one is available.
+"""Positions in a source's log, as neutral values: a position, a recovery's watermark W, and whether one is available; the
+place of a change there, and which changes a watermark covers.
 
 Only the source knows the parts of a position (sources/*/position.py). Everything else only compares, prints and
-stores it. In JSON a position carries its kind, so a document can be read without its source at hand.
+stores it. In JSON a position carries its kind, so a document can be read without its source at hand. The source also
+describes once, as `Covered`, which changes a watermark covers: code that asks whether an event is covered knows no log format.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
@@ -112,3 +114,34 @@ class Available:
 
     def __bool__(self) -> bool:
         return self.state is Availability.AVAILABLE
+
+
+# (n, pos, row) within an origin: the number of the transaction or of the log file, the place, the row of the event.
+Place = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """Which changes are certainly at or before a watermark, so that rows read at it include them. By default none.
+
+    Attributes:
+        numbers: origin → spans (first, last) of `n`; all changes with such a number are covered, whatever clocks say.
+        below: origin → the first (n, pos) that is not covered. A log that was reset reaches these places a second
+            time; `taken_ms` tells the two apart.
+        taken_ms: when the watermark was taken, in milliseconds since 1970.
+    """
+
+    numbers: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    below: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    taken_ms: int = 0
+
+    def holds(self, origin: str | None, place: Place | None) -> bool:
+        """Whether the change at `place` is covered; False without a place."""
+        if origin is None or place is None:
+            return False
+        if any(first <= place[0] <= last for first, last in self.numbers.get(origin, ())):
+            return True
+        return origin in self.below and place[:2] < self.below[origin]
+
+
+NOTHING = Covered()

@@ -25,9 +25,8 @@ from typing import (
     get_type_hints,
 )
 
-from airflow_cdc.core.duration import parse_duration
+from airflow_cdc.core.amounts import Limit, parse_duration
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.limit import Limit
 
 S = TypeVar("S")
 _KEY: Final = "key"

@@ -1,4 +1,4 @@
-"""How `airflow cdc init` adds a pipeline: the questions of a kind, and what it builds from the answers."""
+"""What a kind asks people for: the questions of `airflow cdc init`, what it builds from the answers, and a connection's form."""
 
 from __future__ import annotations
 
@@ -98,3 +98,23 @@ def host_and_port(text: str, port: int, *, key: str) -> tuple[str, int]:
     if number and not number.isdigit():
         raise UsageError(f"{text!r} is not host:port", where=flag(key), todo="Write one like db.example:3306.")
     return host, int(number or port)
+
+
+# a value in a JSON schema: a type, a type's name, a list of allowed values, or a default
+SchemaValue = str | int | list[str] | list[str | None] | None
+
+
+def form_field(label: str, description: str = "", **schema: SchemaValue) -> dict[str, object]:
+    """One field of a connection's form in Airflow (its airflow/provider_info.schema.json); text unless `schema` says otherwise."""
+    shown: dict[str, object] = {"label": label, "schema": {"type": ["string", "null"], **schema}}
+    return {**shown, "description": description} if description else shown
+
+
+# of an address that is reached by HTTPS
+HTTPS = {
+    "verify": form_field("Check the TLS certificate", type=["boolean", "null"], default=True),
+    "ca_file": form_field("TLS: CA file", "Path; takes the place of the system's authorities"),
+    "cert_file": form_field("TLS: client certificate", "Path"),
+    "key_file": form_field("TLS: client key", "Path; if it is not in the certificate's file"),
+    "key_password": form_field("TLS: password of the client key", format="password"),
+}

@@ -1,9 +1,11 @@
-"""Texts of other programs, shortened for people."""
+"""Texts of other programs: read as JSON, and shortened for people."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from airflow_cdc.core.secrets import mask_text
 
@@ -63,3 +65,11 @@ def root_cause(trace: str) -> str:
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes or lines or ["no trace"])[-1 if causes else 0]
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value of JSON that another system, or a person, wrote. Raises ValueError, and nothing else: also for what is nested too deeply, where Python has a RecursionError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.amounts import Limit
 
 
 @dataclass(frozen=True, slots=True)

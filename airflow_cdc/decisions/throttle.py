@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import ThrottlePolicy
-    from airflow_cdc.core.throttle import SourceLoad
+    from airflow_cdc.core.ports import SourceLoad
 
 
 def too_busy(limits: ThrottlePolicy, load: SourceLoad) -> str:

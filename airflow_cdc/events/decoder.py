@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from airflow_cdc.core.errors import MALFORMED
-from airflow_cdc.decisions.apply.applied import LastChange
-from airflow_cdc.decisions.apply.plain import NotPlainError, PlainChange
+from airflow_cdc.decisions.apply.applied import LastChange, NotPlainError, PlainChange
 from airflow_cdc.events.columns import arrow_of
 from airflow_cdc.events.record import (
     CREATE,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from airflow_cdc.core.capture import CaptureSettings
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.errors import CdcError, ConfigError
+from airflow_cdc.core.errors import CdcError, ConfigError, foreseen
 from airflow_cdc.decisions.throttle import figures, too_busy
 from airflow_cdc.flows.appliable import asked_of, refusals
 from airflow_cdc.flows.capture import captured, defined, settings, topic_names
@@ -17,14 +17,12 @@ from airflow_cdc.flows.carried import look_through
 from airflow_cdc.flows.corrections import check_topics
 from airflow_cdc.flows.feeder import check_feeder, places_of
 from airflow_cdc.flows.null_defaults import fault_of
-from airflow_cdc.flows.replication import named_replicas
-from airflow_cdc.flows.run import Run
+from airflow_cdc.flows.recoverable import look_at_events
+from airflow_cdc.flows.run import Run, named_replicas
 from airflow_cdc.flows.schemas import check_registry
 from airflow_cdc.flows.stages import check_stages
-from airflow_cdc.flows.written import look_at_events
 from airflow_cdc.java import java_command
 from airflow_cdc.kinds import config_rules_of, no_recovery
-from airflow_cdc.unexpected import foreseen
 
 JAVA_FLOOR = 17
 _DOUBTED = "Do nothing if such characters are rare: their events become dead letters, whose rows are read again."

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any, Generic, Self, TypeVar
 
-from airflow_cdc.core.errors import ConfigError, DeadlineError
+from airflow_cdc.core.errors import ConfigError, DeadlineError, foreseen
 from airflow_cdc.core.observation import (
     Ahead,
     Capture,
@@ -33,13 +33,11 @@ from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
 from airflow_cdc.flows.capture import capture_in
 from airflow_cdc.flows.feeder import feeder_facts, places_of
 from airflow_cdc.flows.lateness import load_observation, young_events
-from airflow_cdc.flows.replication import named_replicas
-from airflow_cdc.flows.run import Run, now_iso
+from airflow_cdc.flows.run import Run, named_replicas, now_iso
 from airflow_cdc.flows.schemas import registry_of
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import StoredObservation, known_to_differ
-from airflow_cdc.unexpected import foreseen
 
 log = logging.getLogger("airflow_cdc.observe")
 

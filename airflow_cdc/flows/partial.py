@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_cdc.core.errors import RereadNeededError
-from airflow_cdc.core.log_look import LogLook
+from airflow_cdc.core.ports import LogLook
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.types import Json
 from airflow_cdc.flows.capture import present

@@ -13,7 +13,7 @@ from airflow_cdc.core.offset import RawOffset, StoredOffset
 from airflow_cdc.core.poll import NotYet, poll_while_moving
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.core.text import root_cause
-from airflow_cdc.decisions.diagnosis.catchup import Reading, progress_text
+from airflow_cdc.decisions.diagnosis.lag import Reading, progress_text
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.offsets import committed, stored_value
 from airflow_cdc.flows.run import Run

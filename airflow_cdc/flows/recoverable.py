@@ -1,4 +1,4 @@
-"""Whether tables can be recovered: all that forbids it, said at once and before anything is stopped."""
+"""Whether tables can be recovered: all that forbids it, said at once and before anything is stopped; how their events are written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.flows.appliable import asked_of, refusals
 from airflow_cdc.flows.capture import captured
@@ -13,7 +14,7 @@ from airflow_cdc.flows.carried import look_through, refusal
 from airflow_cdc.flows.null_defaults import null_refusals
 from airflow_cdc.flows.recovery import tables_of
 from airflow_cdc.flows.run import Run
-from airflow_cdc.flows.written import refuse_unreadable
+from airflow_cdc.kinds import config_rules_of
 
 T = TypeVar("T")
 
@@ -77,6 +78,23 @@ def _without(pipeline: str, bad: Sequence[str], others: Sequence[str]) -> str:
     if len(others) > MOST_NAMED:
         return f"To continue with the other {len(others)} tables now, {leave}."
     return f"To continue with the others now, run: airflow cdc recover {pipeline} {tables_of(others)}"
+
+
+def look_at_events(run: Run, tables: Sequence[str] = ()) -> Sequence[Check]:
+    """What was seen, one line for each way in which topics are written. Raises ConfigError, TransportError."""
+    config = run.clients.connector.raw_config(run.pipeline.connector.name)
+    names = list(tables or run.pipeline.source.tables)
+    return config_rules_of(run.pipeline).written(config, run.pipeline.name, names, run.clients.transport.newest)
+
+
+def refuse_unreadable(run: Run, tables: Sequence[str] = ()) -> Sequence[str]:
+    """Raise one ConfigError for all topics that can't be read as they are written (INV 41); returns what is not known."""
+    seen = look_at_events(run, tables)
+    if bad := [one for one in seen if one.state == "bad"]:
+        raise ConfigError(
+            "events cannot be read: " + "; ".join(one.found for one in bad), where=run.where, todo=bad[0].todo
+        )
+    return [one.found for one in seen if one.state == "unknown"]
 
 
 def refuse_unrecoverable(run: Run, tables: Sequence[str]) -> Sequence[str]:

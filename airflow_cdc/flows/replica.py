@@ -28,9 +28,8 @@ from airflow_cdc.flows.lease import kept
 from airflow_cdc.flows.offsets import committed, read, stored_value, write
 from airflow_cdc.flows.reached import not_failed, wait_past
 from airflow_cdc.flows.recovery import change, current
-from airflow_cdc.flows.replication import named_replicas, replication
 from airflow_cdc.flows.reset_offset import backup
-from airflow_cdc.flows.run import Facts, Run, now_iso, step
+from airflow_cdc.flows.run import Facts, Run, named_replicas, now_iso, replication, step
 
 SNAPSHOT_BY_NAME = "Or trigger cdc_recovery with the strategy full_snapshot, which first restores the connector."
 

@@ -13,12 +13,14 @@ from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeAlias, cast
 
 from airflow_cdc.control.ledger import DONE, FAILED, STEP, StepEntry
-from airflow_cdc.core.errors import CdcError
+from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.core.ports import Replication, Source
 from airflow_cdc.core.report import StepPart
 from airflow_cdc.core.timeline import THIS_PROCESS
 from airflow_cdc.flows.lease import Lives, kept
+from airflow_cdc.kinds import SOURCES
 from airflow_cdc.parts import Endpoints, Parts, open_parts
 
 log = logging.getLogger("airflow_cdc.steps")
@@ -169,3 +171,24 @@ def _note(run: Run, entry: StepEntry) -> None:
         run.clients.control.ledger_set(run.run_id, STEP + entry.name, entry.to_json())
     except CdcError as error:
         log.warning("the time of step %s could not be kept: %s", entry.name, error)
+
+
+def replication(run: Run) -> Replication:
+    """The source. Raises ConfigError for a kind whose transactions have different names on other servers."""
+    return _offered(run, run.clients.source)
+
+
+def named_replicas(run: Run) -> Mapping[str, Replication]:
+    """The replicas that the pipeline names, by connection. Raises ConfigError as `replication` does."""
+    return {conn_id: _offered(run, replica) for conn_id, replica in run.clients.replicas.items()}
+
+
+def _offered(run: Run, source: Source) -> Replication:
+    if source.replication is None:
+        title = SOURCES[run.pipeline.source.kind].title
+        raise ConfigError(
+            f"what a replica of a {title} source logs cannot be compared with its source",
+            where=run.where,
+            todo="Trigger cdc_recovery with the strategy full_snapshot.",
+        )
+    return source.replication

@@ -8,8 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.endpoint import secrets_in
-from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import CdcError, ConfigError, needs
 from airflow_cdc.core.secrets import remember
 from airflow_cdc.core.topics import NewestRecord
 from airflow_cdc.events.record import SchemaId

@@ -26,6 +26,7 @@ from airflow_cdc.alerting.outage import (
 )
 from airflow_cdc.core.codec import plain
 from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.errors import foreseen
 from airflow_cdc.core.observation import ControlFacts, Observation, Unknown
 from airflow_cdc.core.problem import Rules
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
@@ -35,7 +36,6 @@ from airflow_cdc.flows.run import Facts, Run, now_iso
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.reports.store import ReportStore
 from airflow_cdc.reports.stored import LASTING
-from airflow_cdc.unexpected import foreseen
 
 log = logging.getLogger("airflow_cdc.watch")
 

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.text import read_json
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.read_json import read_json
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 
 SSL_MODES = ("disabled", "preferred", "required", "verify_ca", "verify_identity")

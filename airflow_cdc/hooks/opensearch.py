@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Connection
 
 from airflow_cdc.core.endpoint import Address
-from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import ConfigError, needs
 from airflow_cdc.core.text import number_in
 from airflow_cdc.hooks.base import CdcHook, tls_settings
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import Connection
 
-from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import ConfigError, needs
 from airflow_cdc.hooks.base import CdcHook, flag, tls_settings
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 

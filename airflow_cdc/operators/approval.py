@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import Context, Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from airflow_cdc.core.duration import span
+from airflow_cdc.core.amounts import span
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.text import printable
 from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES

@@ -12,12 +12,14 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from threading import Event, Timer
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -37,7 +39,6 @@ from airflow_cdc.kinds import SINKS
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.class_archive import class_archive
-from airflow_cdc.operators.deadline import Deadline
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.operators.other_spark import OtherSpark, ask, check_ours
 from airflow_cdc.spark_apps.driver.task import this_process
@@ -45,6 +46,7 @@ from airflow_cdc.spark_apps.driver.task import this_process
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
     from airflow_cdc.operators.beside import Beside
+
 
 CLUSTER = "cluster"
 # the application, and the task, that reads the source, for which policy.max_duration is meant
@@ -413,3 +415,35 @@ def _path_with_spark() -> str:
     """PATH, with this environment's bin first, which holds the installed pyspark's spark-submit."""
     path, beside = os.environ.get("PATH", os.defpath), str(Path(sys.executable).parent)
     return path if shutil.which("spark-submit") else f"{beside}{os.pathsep}{path}"
+
+
+class Deadline:
+    """Calls `end` once, if the block is still running after `seconds`; `passed` says whether it did.
+
+    Airflow's own `execution_timeout` cannot: one DAG recovers pipelines with limits of their own.
+    """
+
+    def __init__(self, seconds: float | None, end: Callable[[], object]) -> None:
+        self._end = end
+        self._rang = Event()
+        self._timer = Timer(seconds, self._ring) if seconds else None
+
+    @property
+    def passed(self) -> bool:
+        return self._rang.is_set()
+
+    def _ring(self) -> None:
+        self._rang.set()
+        self._end()
+
+    def __enter__(self) -> Self:
+        if self._timer:
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer:
+            self._timer.cancel()

@@ -126,8 +126,8 @@ def tell_broken_watch(context: Context) -> None:
 
     The first failure is often a worker or a triggerer that was restarted, so the second one is told, and the last.
     """
+    from airflow_cdc.core.errors import foreseen
     from airflow_cdc.notifications.channels import Message
-    from airflow_cdc.unexpected import foreseen
 
     ti, task, error = context["ti"], cast("WatchPipelineOperator", context["task"]), context.get("exception")
     last = ti.try_number > (task.retries or 0)

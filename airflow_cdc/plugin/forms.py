@@ -20,7 +20,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow.utils.types import DagRunTriggeredByType
 from fastapi import HTTPException, Request, status
 
-from airflow_cdc.core.duration import parse_duration
+from airflow_cdc.core.amounts import parse_duration
 from airflow_cdc.core.errors import CdcError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.decisions.diagnosis.strategy import AUTO, STRATEGIES

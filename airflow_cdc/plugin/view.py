@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from airflow_cdc.alerting.severity import Severity, severity_of
-from airflow_cdc.core.duration import span
+from airflow_cdc.core.amounts import span
+from airflow_cdc.core.errors import foreseen
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.plugin.action import Action, actions_for
 from airflow_cdc.plugin.chart import Chart, purge_at, retention_chart
@@ -23,7 +24,6 @@ from airflow_cdc.reports.stored import (
     known_to_differ,
     verified_through,
 )
-from airflow_cdc.unexpected import foreseen
 
 STALE_SECONDS = 3600.0
 EPOCH = datetime.fromtimestamp(0, UTC)

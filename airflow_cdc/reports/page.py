@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from airflow_cdc.core.duration import span
+from airflow_cdc.core.amounts import span
 from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.decisions.compare.row_diff import RowPair
 from airflow_cdc.reports.bars import time_bars

@@ -10,9 +10,8 @@ from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
-from airflow_cdc.core.errors import CdcError, SourceError, UnknownStateError
+from airflow_cdc.core.errors import CdcError, SourceError, UnknownStateError, foreseen
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
-from airflow_cdc.unexpected import foreseen
 
 
 class AvailabilitySensor(BaseSensorOperator):

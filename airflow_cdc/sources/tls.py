@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.setup import form_field
 
 _KEYS: Final = frozenset({"mode", "ca", "cert", "key", "key_password"})
 # a host that begins with / is a socket in a folder
@@ -33,16 +33,16 @@ class Mode(StrEnum):
 
 # what the form of a database's connection asks about it
 TLS_FIELDS: Final[Mapping[str, Any]] = {
-    "ssl_mode": field(
+    "ssl_mode": form_field(
         "TLS mode",
         "disabled, preferred, required, verify_ca or verify_identity",
         enum=["disabled", "preferred", "required", "verify_ca", "verify_identity", None],
         default="preferred",
     ),
-    "ssl_ca": field("TLS: CA file", "Path of the authority's certificate"),
-    "ssl_cert": field("TLS: client certificate", "Path"),
-    "ssl_key": field("TLS: client key", "Path"),
-    "ssl_key_password": field("TLS: password of the client key", format="password"),
+    "ssl_ca": form_field("TLS: CA file", "Path of the authority's certificate"),
+    "ssl_cert": form_field("TLS: client certificate", "Path"),
+    "ssl_key": form_field("TLS: client key", "Path"),
+    "ssl_key_password": form_field("TLS: password of the client key", format="password"),
 }
 # what is not verified, where something isn't
 _UNVERIFIED: Final[Mapping[Mode, str]] = {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from airflow_cdc.core.pipeline import ThrottlePolicy
+from airflow_cdc.core.ports import SourceLoad
 from airflow_cdc.core.table import Column, Table
-from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.types import Bytes, Geometry, Instant, LocalDateTime
 from airflow_cdc.decisions.compare import canonical
 from airflow_cdc.decisions.compare.chunk import Chunk

@@ -15,8 +15,8 @@ from airflow_cdc.core.errors import CdcError, PositionError, SourceError
 from airflow_cdc.core.kind import SourceKind
 from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.core.ports import SourceLoad
 from airflow_cdc.core.position import Availability, Position, Watermark
-from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.kinds import read_position
 
 VISIBLE_SECONDS = 30.0

@@ -20,8 +20,7 @@ from typing import Any, ClassVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from airflow_cdc.core.errors import CdcError
-from airflow_cdc.unexpected import foreseen
+from airflow_cdc.core.errors import CdcError, foreseen
 
 # Waiting threads cost almost nothing; the number of probes at work is limited by the processor anyway.
 PROBE_THREADS = 48

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.coverage import Covered
-    from airflow_cdc.core.position import JsonObject, Watermark
+    from airflow_cdc.core.position import Covered, JsonObject, Watermark
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.ddl import Ddl
     from airflow_cdc.decisions.apply.schema_change import SchemaChange

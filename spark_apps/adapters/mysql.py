@@ -15,8 +15,7 @@ from airflow_cdc.spark_apps.adapters.mysql_few import FewRows
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.coverage import Covered
-    from airflow_cdc.core.position import JsonObject, Watermark
+    from airflow_cdc.core.position import Covered, JsonObject, Watermark
     from airflow_cdc.decisions.apply.ddl import Ddl
     from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.sources.mysql.client import BinlogSource

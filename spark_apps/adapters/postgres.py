@@ -31,8 +31,7 @@ from airflow_cdc.spark_apps.adapters.postgres_view import (
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.coverage import Covered
-    from airflow_cdc.core.position import JsonObject, Watermark
+    from airflow_cdc.core.position import Covered, JsonObject, Watermark
     from airflow_cdc.decisions.apply.ddl import Ddl
     from airflow_cdc.sources.postgres.client import PostgresSource
     from airflow_cdc.sources.postgres.session import Session

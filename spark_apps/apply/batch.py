@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
 
-from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.errors import CdcError, SinkError, TransportError
 from airflow_cdc.core.ports import Stage
+from airflow_cdc.core.position import Covered
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.apply.applied import Applied, LastChange

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-    from airflow_cdc.core.coverage import Covered
+    from airflow_cdc.core.position import Covered
 
 # How far apart two clocks for facts about one server may be before we believe "before W, yet committed after it".
 CLOCK_SLACK_MS = 60_000

@@ -25,7 +25,7 @@ from airflow_cdc.spark_apps.events import meta
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Row
 
-    from airflow_cdc.core.coverage import Covered
+    from airflow_cdc.core.position import Covered
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.spark_apps.ports import Routing

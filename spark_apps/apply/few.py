@@ -33,11 +33,10 @@ from airflow_cdc.spark_apps.ports_few import SmallCommit
 from airflow_cdc.spark_apps.types import arrow_rows
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.ports import TopicRecord
-    from airflow_cdc.decisions.apply.applied import LastChange
+    from airflow_cdc.core.position import Covered
+    from airflow_cdc.decisions.apply.applied import LastChange, PlainChange
     from airflow_cdc.decisions.apply.net import NetImages
-    from airflow_cdc.decisions.apply.plain import PlainChange
     from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.spark_apps.apply.context import ApplyContext
     from airflow_cdc.spark_apps.ports import PlainDecoder

@@ -20,8 +20,8 @@ from airflow_cdc.spark_apps.events import IN_RECORD, meta
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.ports import TopicRecord
+    from airflow_cdc.core.position import Covered
     from airflow_cdc.decisions.apply.start import Start
     from airflow_cdc.spark_apps.ports import Bounds
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import Covered, Watermark
 from airflow_cdc.decisions.compare.canonical import outside_hash
 from airflow_cdc.decisions.compare.changelog import Event, Tail
 from airflow_cdc.decisions.compare.leaves import Leaf, compare, compare_multisets, compare_rows, leaf_of

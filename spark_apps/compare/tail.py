@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as Expression
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from airflow_cdc.decisions.apply.plain import PlainChange
+    from airflow_cdc.decisions.apply.applied import PlainChange
 
 log = logging.getLogger("airflow_cdc.verify")
 

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from airflow_cdc.core.coverage import Covered
     from airflow_cdc.core.pipeline import ThrottlePolicy
-    from airflow_cdc.core.position import JsonObject, Position, Watermark
+    from airflow_cdc.core.ports import SourceLoad
+    from airflow_cdc.core.position import Covered, JsonObject, Position, Watermark
     from airflow_cdc.core.table import Table
-    from airflow_cdc.core.throttle import SourceLoad
     from airflow_cdc.decisions.apply.ddl import Ddl
     from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.decisions.compare.leaves import KeyHash, Leaf, LeafScheme

@@ -17,8 +17,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Final
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import CdcError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec, HoldPolicy, Policy, sink_name
 from airflow_cdc.flows.close import report_folder
 from airflow_cdc.flows.run import Run, RunOptions

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import NotAgreedError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.recovery import Decision
 from airflow_cdc.decisions.removal import Removal

@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import NotAgreedError, StaleHeadError, VerificationError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.flows.publish import publish
 from airflow_cdc.flows.run import Run, RunOptions

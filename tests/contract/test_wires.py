@@ -26,8 +26,7 @@ from airflow_cdc.events.wire import Schemas, Wiring
 from airflow_cdc.events.wire import json as wire_json
 from airflow_cdc.events.wire.avro import Avro, legal_name
 from airflow_cdc.events.wire.ids import CONTENT_ID, GLOBAL_ID, Framing
-from airflow_cdc.events.wire.json import Json
-from airflow_cdc.events.wire.json_schema import JsonSchema
+from airflow_cdc.events.wire.json import Json, JsonSchema
 from airflow_cdc.events.wire.protobuf import Protobuf
 from tests.wires import Recorded, names, recording
 

@@ -20,8 +20,7 @@ from airflow_cdc.events.wire import json as wire_json
 from airflow_cdc.events.wire.avro import Avro
 from airflow_cdc.events.wire.decimals import is_shortest, scaled
 from airflow_cdc.events.wire.ids import Framing
-from airflow_cdc.events.wire.json import Json
-from airflow_cdc.events.wire.json_schema import JsonSchema
+from airflow_cdc.events.wire.json import Json, JsonSchema
 from tests.contract.test_wires import AVRO, PROTOBUF, any_wiring, change_shape, schemas, wiring
 from tests.fuzz.mutate import blobs, json_bytes, json_texts, texts
 from tests.fuzz.parser import Parser

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from airflow_cdc.config.registry import load_registry, read_each
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.core.duration import parse_duration
+from airflow_cdc.core.amounts import Limit, parse_duration
 from airflow_cdc.core.endpoint import Address
 from airflow_cdc.core.error_texts import match
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.secrets import mask_config, mask_text
 from airflow_cdc.core.settings import DAY
 from airflow_cdc.core.text import printable, root_cause, shown, trace_excerpt

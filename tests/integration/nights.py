@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec, Policy
 from airflow_cdc.flows.checks import conclude
 from airflow_cdc.flows.close import report_folder

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import CdcError, ConfigError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec, Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.flows.run import Run

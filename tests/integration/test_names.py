@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.limit import Limit
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.decisions.compare.expectations import judged

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_cdc.core.coverage import Covered
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import Covered, Watermark
 from airflow_cdc.sources.mysql.events import covered, place_of
 from airflow_cdc.sources.mysql.position import read_position
 from airflow_cdc.spark_apps.adapters.debezium import Events

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import VerificationError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.report import CaughtUp, RecoveryReport, TableReport
 from airflow_cdc.core.table import Table

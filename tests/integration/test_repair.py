@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.codec import read
 from airflow_cdc.core.errors import RecoveryOpenError, VerificationError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.row_diff import RowPair, rows_file

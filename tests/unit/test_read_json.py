@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.read_json import read_json
+from airflow_cdc.core.text import read_json
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 20_000, '{"a":' * 20_000, b"\xff", "9" * 5000])

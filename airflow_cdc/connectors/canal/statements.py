@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from airflow_cdc.connectors.canal.events.packets import DDL_MARK, flat_texts, is_packet
 from airflow_cdc.core.errors import MALFORMED, TransportError
+from airflow_cdc.core.text import read_json
 from airflow_cdc.decisions.apply.ddl import Ddl
-from airflow_cdc.read_json import read_json
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
 from airflow_cdc.sources.mysql.events import place_of
 

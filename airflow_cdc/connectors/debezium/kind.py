@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from airflow_cdc.core.connection_form import HTTPS, field
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
+from airflow_cdc.core.setup import HTTPS, Answers, Key, NewConnection, Question, Setup, form_field
 
 
 @settings
@@ -68,7 +67,7 @@ FORM: Final[dict[str, Any]] = {
     },
     "conn-fields": {
         **HTTPS,
-        "token_url": field("OAuth: token URL", "Login and password are then the client's id and secret"),
-        "scope": field("OAuth: scope"),
+        "token_url": form_field("OAuth: token URL", "Login and password are then the client's id and secret"),
+        "scope": form_field("OAuth: scope"),
     },
 }

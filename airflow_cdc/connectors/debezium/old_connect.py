@@ -24,7 +24,7 @@ from airflow_cdc.core.observation import ConnectorState
 from airflow_cdc.core.offset import OffsetCodec
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.poll import NotYet, poll_until
-from airflow_cdc.read_json import read_json
+from airflow_cdc.core.text import read_json
 
 _PAUSED: Final = "PAUSED"
 

@@ -13,11 +13,11 @@ from typing import Any, Protocol, TypeAlias
 
 from airflow_cdc.connectors.debezium.forms import converter_todo, form_of_value
 from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
-from airflow_cdc.core.coverage import Place
 from airflow_cdc.core.errors import MALFORMED, TransportError, UnreadableEventsError
+from airflow_cdc.core.position import Place
 from airflow_cdc.core.table import Column, Table
+from airflow_cdc.core.text import read_json
 from airflow_cdc.decisions.apply.ddl import Ddl, ReportedTable
-from airflow_cdc.read_json import read_json
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
 from airflow_cdc.sources.mysql.events import place_of
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
-from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
 
 E = TypeVar("E")
 
@@ -102,7 +101,7 @@ FORM: Final[dict[str, Any]] = {
         "placeholders": {"host": "jobmanager.example", "port": "8081", "schema": "http"},
     },
     "conn-fields": {
-        "gateway": field("SQL gateway", "http://gateway.example:8083; without it no job is started from here"),
-        "verify": field("Check certificates", "true or false"),
+        "gateway": form_field("SQL gateway", "http://gateway.example:8083; without it no job is started from here"),
+        "verify": form_field("Check certificates", "true or false"),
     },
 }

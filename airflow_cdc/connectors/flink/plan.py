@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.text import read_json
 from airflow_cdc.files import replace_file
-from airflow_cdc.read_json import read_json
 
 SOURCE: Final = "mysql-cdc"
 BY_YAML: Final = (

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from airflow_cdc.core.errors import MALFORMED, ConnectorError
 from airflow_cdc.core.offset import RawOffset
+from airflow_cdc.core.text import read_json
 from airflow_cdc.files import replace_file
-from airflow_cdc.read_json import read_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.ports import TopicRecord, Transport
-from airflow_cdc.read_json import read_json
+from airflow_cdc.core.text import read_json
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from functools import cached_property
 from io import StringIO
 from typing import Any, Final
 
-from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import ConnectorError, needs
 
 _GROUP: Final = "kafka.strimzi.io"
 _PLURAL: Final = "kafkaconnectors"

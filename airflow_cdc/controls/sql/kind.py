@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.pipeline import ControlSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
 
 
 @settings
@@ -53,7 +52,7 @@ FORM: Final[dict[str, Any]] = {
         "placeholders": {"host": "postgres.example", "schema": "cdc"},
     },
     "conn-fields": {
-        "dialect": field(
+        "dialect": form_field(
             "Dialect", "postgres, mysql or sqlite", enum=["postgres", "mysql", "sqlite", None], default="postgres"
         )
     },

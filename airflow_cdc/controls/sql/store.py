@@ -17,8 +17,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, NoSuchModu
 from sqlalchemy.pool import NullPool
 
 from airflow_cdc.controls.sql.endpoint import SqlEndpoint
-from airflow_cdc.core.errors import ConfigError, StaleHeadError, UnknownStateError
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import ConfigError, StaleHeadError, UnknownStateError, needs
 from airflow_cdc.core.ports import StoredDocument
 
 T = TypeVar("T")

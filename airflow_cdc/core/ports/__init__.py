@@ -5,12 +5,12 @@ port holds only what every system must offer. What only some can do is an attrib
 (`Source.replication`), or a capability of the kind (core/kind.py).
 """
 
-from airflow_cdc.core.ports.base import Client
+from airflow_cdc.core.endpoint import Client
 from airflow_cdc.core.ports.connector import Connector, OwnTopics, SchemaTexts
 from airflow_cdc.core.ports.control import ControlStore, StoredDocument
 from airflow_cdc.core.ports.feeder import Feeder, Groups
 from airflow_cdc.core.ports.sink import Letters, Sink, Stage, StagedCommit, Staging
-from airflow_cdc.core.ports.source import Hold, PreparedTransaction, Replication, Source
+from airflow_cdc.core.ports.source import Hold, LogLook, PreparedTransaction, Replication, Source, SourceLoad
 from airflow_cdc.core.ports.transport import Producer, TopicRecord, Transport
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Groups",
     "Hold",
     "Letters",
+    "LogLook",
     "OwnTopics",
     "PreparedTransaction",
     "Producer",
@@ -28,6 +29,7 @@ __all__ = [
     "SchemaTexts",
     "Sink",
     "Source",
+    "SourceLoad",
     "Stage",
     "StagedCommit",
     "Staging",

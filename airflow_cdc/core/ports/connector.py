@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from airflow_cdc.core.ports.base import Client
+from airflow_cdc.core.endpoint import Client
 from airflow_cdc.core.ports.transport import Transport
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from airflow_cdc.core.ports.base import Client
+from airflow_cdc.core.endpoint import Client
 
 if TYPE_CHECKING:
     from airflow_cdc.core.observation import ConnectorState

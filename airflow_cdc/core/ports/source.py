@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_cdc.core.ports.base import Client
+from airflow_cdc.core.endpoint import Client
 from airflow_cdc.core.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -13,15 +14,10 @@ if TYPE_CHECKING:
     from airflow_cdc.core.endpoint import Login
     from airflow_cdc.core.forecast import Forecast, Retention
     from airflow_cdc.core.hold import HoldLimits, HoldState
-    from airflow_cdc.core.log_look import LogLook
-    from airflow_cdc.core.observation import (
-        ReplicaFacts,
-        SourceFacts,
-    )
+    from airflow_cdc.core.observation import ReplicaFacts, SourceFacts
     from airflow_cdc.core.pipeline import ThrottlePolicy
     from airflow_cdc.core.position import Available, Position, Watermark
     from airflow_cdc.core.table import Table
-    from airflow_cdc.core.throttle import SourceLoad
     from airflow_cdc.core.xa import XaState
 
 
@@ -250,3 +246,38 @@ class PreparedTransaction(Protocol):
     """A transaction that is prepared but not ended."""
 
     def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LogLook:
+    """A look at the log from a place on: tables whose rows changed although a connector sees no event of it (INV 31).
+
+    Attributes:
+        tables: "schema.table" of the changes that no event tells of.
+        upto: where the next look begins, in the source's own words.
+        events: how many events were looked at.
+        why: why a part of the log was not looked at; "" if all of it was.
+        what, todo: what happened to these tables, and what to do first, in the source's own words.
+    """
+
+    tables: frozenset[str]
+    upto: str
+    events: int = 0
+    why: str = ""
+    what: str = ""
+    todo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLoad:
+    """What a server tells of its work at one moment, as far as policy.throttle asks.
+
+    Attributes:
+        running: statements that it executes, without the one that asks; None: not asked.
+        lag_s: how far it is behind the server that it replicates from; None: not asked, no replica, or not known.
+        lag_unknown: why it is not known how far a replica is behind; "" otherwise.
+    """
+
+    running: int | None = None
+    lag_s: float | None = None
+    lag_unknown: str = ""

@@ -1,4 +1,4 @@
-"""What a stamped commit records about the changes it holds, besides the offsets: the property `cdc.applied`."""
+"""What a stamped commit records about the changes it holds, besides the offsets: the property `cdc.applied`; and a change in memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from airflow_cdc.core.coverage import Place
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
+from airflow_cdc.core.position import Place
 from airflow_cdc.decisions.apply.ddl import Ddl
 
 APPLIED = "cdc.applied"
@@ -129,3 +129,26 @@ def _of_format(form: object) -> UnknownStateError:
         f"{APPLIED} is of format {form}, and this version reads format {FORMAT}",
         todo="Recover the table: another version of airflow_cdc wrote it.",
     )
+
+
+class NotPlainError(ValueError):
+    """Something in the records is not the plain change of a row: the jobs of a batch say what it means."""
+
+
+class PlainChange(NamedTuple):
+    """A create, update, delete or tombstone of the table itself, with every value readable; for batches that are too small for Spark.
+
+    The fields are those of the neutral record (spark_apps/events.py): `key` holds the key's values in the key's
+    order, `after` those of the mirrored columns, in Arrow's terms (a moment is microseconds since 1970, a date is days).
+    `change` is None for a tombstone, `after` for a tombstone and a delete. `before` is the row as it was, where that is
+    asked for and the record has it.
+    """
+
+    partition: int
+    offset: int
+    op: str
+    key: tuple[Any, ...]
+    after: tuple[Any, ...] | None = None
+    change: LastChange | None = None
+    defaulted: bool = False
+    before: tuple[Any, ...] | None = None

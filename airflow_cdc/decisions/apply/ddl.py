@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from airflow_cdc.core.coverage import Covered, Place
+from airflow_cdc.core.position import Covered, Place
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_cdc.decisions.apply.applied import Highest
 
 if TYPE_CHECKING:
-    from airflow_cdc.decisions.apply.applied import LastChange
-    from airflow_cdc.decisions.apply.plain import PlainChange
+    from airflow_cdc.decisions.apply.applied import LastChange, PlainChange
 
 Row = tuple[Any, ...]
 

@@ -11,9 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.errors import SinkError, TransportError, UnknownStateError, UnreportedChangeError
-from airflow_cdc.core.position import ReadPosition, Watermark
+from airflow_cdc.core.position import Covered, ReadPosition, Watermark
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
 from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicOffsets, TopicState

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from airflow_cdc.core.coverage import Covered, Place
+from airflow_cdc.core.position import Covered, Place
 from airflow_cdc.decisions.compare.verdict import UNKNOWN, Change, Image, KeyLog, State
 
 CREATE, UPDATE, DELETE = "c", "u", "d"

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from airflow_cdc.core.coverage import Covered, Place
+from airflow_cdc.core.position import Covered, Place
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.decisions.compare.leaves import Leaf, add_leaves, row_leaf
 

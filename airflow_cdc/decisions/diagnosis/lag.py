@@ -1,10 +1,15 @@
-"""How far the sink's main tables are behind their topics. Comparisons do not show it, because they catch up first."""
+"""How far a sink's main tables are behind their topics, and a connector behind its source's log.
+
+Comparisons do not show the first, because they catch up first.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
+from airflow_cdc.core.amounts import span
 from airflow_cdc.core.observation import (
     Ahead,
     ControlFacts,
@@ -116,6 +121,33 @@ def _waits(table: str, sink: SinkFacts, transport: TransportFacts) -> tuple[int,
     """How many events wait for the table in its topic, and in front of it."""
     facts, ahead = sink.tables[table], sink.ahead.get(transport.of_table.get(table, ""))
     return _count(waiting_of(table, facts, transport)), ahead.count if ahead and facts.stamp else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """At `at` (seconds of any steady clock) the connector was reading changes written at `written` (epoch seconds)."""
+
+    at: float
+    written: float
+
+
+def seconds_left(first: Reading, last: Reading, target: float) -> float | None:
+    """Seconds until changes written at `target` are read, at the pace between the readings; None without progress."""
+    gained, took = last.written - first.written, last.at - first.at
+    if gained <= 0 or took <= 0:
+        return None
+    return max(0.0, (target - last.written) * took / gained)
+
+
+def progress_text(first: Reading, last: Reading, target: float, now: datetime) -> str:
+    """One line for a log: what the connector reads now, how old that is, and when it should be done."""
+    written = datetime.fromtimestamp(last.written, UTC).isoformat(timespec="seconds")
+    reads = f"the connector reads what was written at {written}, {span(max(0.0, target - last.written))} before the end"
+    left = seconds_left(first, last, target)
+    if left is None:
+        return f"{reads}; when it will be there is not known yet"
+    end = datetime.fromtimestamp(now.timestamp() + left, UTC).isoformat(timespec="seconds")
+    return f"{reads}; expected to be there in {span(left)}, at {end}"
 
 
 def _count(waits: Waiting) -> int:

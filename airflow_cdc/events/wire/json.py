@@ -16,16 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from airflow_cdc.events.record import Headers, SchemaId, Unreadable
-from airflow_cdc.events.single import nearest_single
-from airflow_cdc.events.value import WRONG, Shape, Wire
+from airflow_cdc.events.value import WRONG, Shape, Wire, nearest_single
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import is_shortest, scaled
-
-if TYPE_CHECKING:
-    from airflow_cdc.events.wire.drafts import Draft
+from airflow_cdc.events.wire.drafts import Draft, not_written
+from airflow_cdc.events.wire.ids import Framing
 
 try:
     import msgspec
@@ -368,3 +366,33 @@ def _of_many(finish: _Finish | None, wire: Wire) -> _Finish | None:
     if wire is Wire.ARRAY:
         return lambda many: [None if one is None else each(one) for one in many]
     return lambda many: {name: None if one is None else each(one) for name, one in many.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema:
+    """See Wiring: JSON behind a schema's id, as converters of JSON Schema write it; Connect's JSON, read without a schema."""
+
+    framing: Framing
+
+    @property
+    def headers(self) -> bool:
+        """See Wiring: the id is not needed, wherever it is."""
+        return False
+
+    def schema_of(self, data: bytes, headers: Headers) -> SchemaId | None:  # noqa: ARG002 - JSON needs no schema
+        """See Wiring."""
+        return None
+
+    def draft(self, data: bytes, headers: Headers, schemas: Schemas) -> Draft:  # noqa: ARG002 - as Wiring asks
+        """See Wiring."""
+        raise not_written("JSON Schema")
+
+    def reader(self, shape: Shape, schemas: Schemas) -> Read:
+        """See Wiring."""
+        read = Json(wrapped=False).reader(shape, schemas)
+
+        def framed(data: bytes, headers: Headers) -> Any:
+            _, begin = self.framing.split(data, headers)
+            return read(data[begin:], headers)
+
+        return framed

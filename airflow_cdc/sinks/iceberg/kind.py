@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import NAME, key, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
 from airflow_cdc.core.spark_jars import Need, Of
 
 if TYPE_CHECKING:
@@ -86,8 +85,8 @@ FORM: Final[dict[str, Any]] = {
         },
     },
     "conn-fields": {
-        "type": field("Catalog type", "rest, sql, hive or glue"),
-        "warehouse": field("Warehouse", "Folder or URL under which new tables are made"),
+        "type": form_field("Catalog type", "rest, sql, hive or glue"),
+        "warehouse": form_field("Warehouse", "Folder or URL under which new tables are made"),
     },
 }
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Literal
 
-from airflow_cdc.core.connection_form import HTTPS, field
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, host_and_port
+from airflow_cdc.core.setup import (
+    HTTPS,
+    Answers,
+    Key,
+    NewConnection,
+    Password,
+    Question,
+    Setup,
+    form_field,
+    host_and_port,
+)
 
 
 @settings
@@ -73,7 +82,7 @@ FORM: Final[dict[str, Any]] = {
     },
     "conn-fields": {
         **HTTPS,
-        "shards": field("Shards", "Primary shards of a new index (default 1)"),
-        "replicas": field("Replicas", "Replicas of each shard once an index is published (default 1)"),
+        "shards": form_field("Shards", "Primary shards of a new index (default 1)"),
+        "replicas": form_field("Replicas", "Replicas of each shard once an index is published (default 1)"),
     },
 }

@@ -6,9 +6,8 @@ wrote it, as in MySQL.
 
 from __future__ import annotations
 
-from airflow_cdc.core.coverage import Covered, Place
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import Covered, Place, Watermark
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.position import mariadb_position
 from airflow_cdc.sources.mysql import events

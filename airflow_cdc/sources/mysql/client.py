@@ -19,12 +19,10 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import DeadlineError, SourceError
 from airflow_cdc.core.forecast import Forecast, Retention
 from airflow_cdc.core.hold import HoldLimits
-from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.pipeline import ThrottlePolicy
-from airflow_cdc.core.ports import Replication
+from airflow_cdc.core.ports import LogLook, Replication, SourceLoad
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.errors import SourceOutOfTimeError, SourceSettingError
 from airflow_cdc.sources.mysql.availability import BinlogWords

@@ -6,9 +6,8 @@ of the server that wrote it, named "<server id>/<base name>".
 
 from __future__ import annotations
 
-from airflow_cdc.core.coverage import Covered, Place
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import Covered, Place, Watermark
 from airflow_cdc.core.text import number_in
 from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from airflow_cdc.core.duration import span
+from airflow_cdc.core.amounts import span
 from airflow_cdc.core.forecast import Forecast, PurgeForecast, Retention
 
 # The next rotation may take longer than those seen: the interval's end allows this many times the longest.

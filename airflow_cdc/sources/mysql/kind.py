@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import SourceSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, host_and_port
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, form_field, host_and_port
 from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.sources.tls import TLS_FIELDS
 
@@ -81,8 +80,8 @@ FORM: Final[dict[str, Any]] = {
     },
     "conn-fields": {
         **TLS_FIELDS,
-        "connect_timeout": field("Connect timeout (s)", type=["integer", "null"], default=10),
-        "read_timeout": field("Read timeout (s)", type=["integer", "null"], default=3600),
+        "connect_timeout": form_field("Connect timeout (s)", type=["integer", "null"], default=10),
+        "read_timeout": form_field("Read timeout (s)", type=["integer", "null"], default=3600),
     },
 }
 

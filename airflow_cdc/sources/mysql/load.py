@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_cdc.core.throttle import SourceLoad
+from airflow_cdc.core.ports import SourceLoad
 from airflow_cdc.sources.mysql.replica import replication_status
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.core.errors import MissingPrivilegeError
-from airflow_cdc.core.log_look import LogLook
+from airflow_cdc.core.ports import LogLook
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.server_log import list_binlog_files, read_identity, read_status

@@ -15,12 +15,11 @@ from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.forecast import Forecast, Retention
 from airflow_cdc.core.hold import HoldLimits
-from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.pipeline import ThrottlePolicy
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.core.ports import LogLook, SourceLoad
 from airflow_cdc.core.position import Available, Position, Watermark
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.names import split_name
 from airflow_cdc.sources.errors import SourceOutOfTimeError, WrongServerError
 from airflow_cdc.sources.postgres.checks import checks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.core.errors import MissingPrivilegeError
-from airflow_cdc.core.throttle import SourceLoad
+from airflow_cdc.core.ports import SourceLoad
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import ThrottlePolicy

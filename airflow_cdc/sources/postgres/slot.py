@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from airflow_cdc.core.duration import span
+from airflow_cdc.core.amounts import span
 from airflow_cdc.sources.postgres.errors import SlotError, SourceObjectMissingError
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.session import Session

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.errors import PositionError
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import Covered, Watermark
 from airflow_cdc.sources.postgres.position import postgres_position
 
 # The origin of the numbers that order changes. One name is enough: a pipeline reads one database, and its events do not

@@ -13,8 +13,8 @@ from typing import Any, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
+from airflow_cdc.core.text import read_json
 from airflow_cdc.core.topics import Compaction, NewestRecord, TopicState
-from airflow_cdc.read_json import read_json
 from airflow_cdc.transports.kafka.groups import KafkaGroups
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all, read_newest

@@ -6,10 +6,9 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from airflow_cdc.core.connection_form import HTTPS, field
 from airflow_cdc.core.pipeline import TransportSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
+from airflow_cdc.core.setup import HTTPS, Answers, Key, NewConnection, Question, Setup, form_field
 from airflow_cdc.core.spark_jars import Need, Of
 
 
@@ -73,18 +72,20 @@ FORM: Final[dict[str, Any]] = {
         "relabeling": {"login": "SASL user, or OAuth client id", "password": "SASL password, or OAuth client secret"},
     },
     "conn-fields": {
-        "bootstrap.servers": field("Bootstrap servers", "host:port,host:port"),
-        "security.protocol": field(
+        "bootstrap.servers": form_field("Bootstrap servers", "host:port,host:port"),
+        "security.protocol": form_field(
             "Security protocol", enum=["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", None], default="PLAINTEXT"
         ),
-        "sasl.mechanism": field("SASL mechanism", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM"),
-        "sasl.oauthbearer.token.endpoint.url": field(
+        "sasl.mechanism": form_field(
+            "SASL mechanism", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM"
+        ),
+        "sasl.oauthbearer.token.endpoint.url": form_field(
             "OAuth: token URL", "Login and password are the client's id and secret"
         ),
-        "sasl.oauthbearer.scope": field("OAuth: scope"),
-        "ssl.cafile": field("TLS: CA file", "Path"),
-        "ssl.certfile": field("TLS: client certificate", "Path"),
-        "ssl.keyfile": field("TLS: client key", "Path"),
+        "sasl.oauthbearer.scope": form_field("OAuth: scope"),
+        "ssl.cafile": form_field("TLS: CA file", "Path"),
+        "ssl.certfile": form_field("TLS: client certificate", "Path"),
+        "ssl.keyfile": form_field("TLS: client key", "Path"),
     },
 }
 

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, cast
 
-from airflow_cdc.core.connection_form import field
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import TransportSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
-from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, host_and_port
+from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, form_field, host_and_port
 
 E = TypeVar("E")
 
@@ -91,12 +90,12 @@ FORM: Final[dict[str, Any]] = {
         "placeholders": {"host": "rabbit.example", "port": "5672", "schema": "/"},
     },
     "conn-fields": {
-        "management": field("Management interface", "http://HOST:15672, of the plugin rabbitmq_management"),
-        "tls": field("TLS", "true: messages are read through TLS (port 5671)"),
-        "verify": field("Check the TLS certificate", type=["boolean", "null"], default=True),
-        "ca_file": field("TLS: CA file", "Path; takes the place of the system's authorities"),
-        "cert_file": field("TLS: client certificate", "Path"),
-        "key_file": field("TLS: client key", "Path; if it is not in the certificate's file"),
-        "key_password": field("TLS: password of the client key", format="password"),
+        "management": form_field("Management interface", "http://HOST:15672, of the plugin rabbitmq_management"),
+        "tls": form_field("TLS", "true: messages are read through TLS (port 5671)"),
+        "verify": form_field("Check the TLS certificate", type=["boolean", "null"], default=True),
+        "ca_file": form_field("TLS: CA file", "Path; takes the place of the system's authorities"),
+        "cert_file": form_field("TLS: client certificate", "Path"),
+        "key_file": form_field("TLS: client key", "Path; if it is not in the certificate's file"),
+        "key_password": form_field("TLS: password of the client key", format="password"),
     },
 }

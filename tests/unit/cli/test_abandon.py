@@ -9,6 +9,7 @@ from unittest.mock import create_autospec
 
 import pytest
 
+from airflow_cdc.cli import commands
 from airflow_cdc.cli import run as running
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.flows import abandon as abandoning
@@ -33,7 +34,7 @@ def shop(spec: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Whoever has a shell may; nothing is asked of a server."""
     monkeypatch.setenv("AIRFLOW__CDC__CLI_USERS", "shell")
     spec(running, "open_run", Run(HEALTHY.pipeline, create_autospec(Parts, instance=True), "cli", "/reports"))
-    return spec(abandoning, "abandon", DONE)
+    return spec(commands, "abandon_recovery", DONE)
 
 
 def test_the_command_names_who_and_why(cdc: Callable[..., Answer], shop: Any) -> None:

@@ -34,7 +34,6 @@ from airflow_cdc.core.report import RecoveryReport
 from airflow_cdc.core.setup import Question
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.strategy import Plan
-from airflow_cdc.flows import abandon as abandoning
 from airflow_cdc.flows.forecast import PipelineForecast
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts
@@ -75,7 +74,7 @@ class Scene:
 
     def abandoned(self) -> None:
         self.run()
-        self.spec(abandoning, "abandon", {"tables": [HOSTILE]})
+        self.spec(commands, "abandon_recovery", {"tables": [HOSTILE]})
 
     def diagnosed(self) -> None:
         self.spec(commands, "observe", HEALTHY)

@@ -9,8 +9,7 @@ from argparse import Namespace
 
 import pytest
 
-from airflow_cdc.cli.run import complain, emit, pairs
-from airflow_cdc.cli.user import shell_user
+from airflow_cdc.cli.run import complain, emit, pairs, shell_user
 
 
 def test_a_variable_is_no_name_for_an_audit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from airflow_cdc.config import reference, settings
 from airflow_cdc.config.registry import load_registry
-from airflow_cdc.core.duration import parse_duration, written
+from airflow_cdc.core.amounts import parse_duration, written
 from airflow_cdc.core.pipeline import AlertPolicy, BackfillSpec, HoldPolicy, Pipeline, Policy, SparkSpec, ThrottlePolicy
 from airflow_cdc.core.settings import declared
 from airflow_cdc.kinds import WINGS

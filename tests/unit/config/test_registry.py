@@ -10,8 +10,8 @@ import yaml
 
 import airflow_cdc
 from airflow_cdc.config.registry import get_pipeline, load_registry
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec, Corrected, HoldPolicy, Policy
 from airflow_cdc.kinds import kinds_of, no_recovery, read_pipeline
 from tests.unit import toy_kinds

@@ -10,8 +10,7 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_cdc.controls.sql.store import SqlControlStore
-from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import ConfigError, needs
 from airflow_cdc.core.kind import Lazy
 from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.kinds import WINGS

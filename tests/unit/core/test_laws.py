@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from airflow_cdc.core import codec
+from airflow_cdc.core.amounts import LONGEST_SECONDS, Limit, parse_duration, span, written
 from airflow_cdc.core.codec import plain
-from airflow_cdc.core.coverage import NOTHING, Covered
-from airflow_cdc.core.duration import LONGEST_SECONDS, parse_duration, span, written
 from airflow_cdc.core.epochs import EVERY, Epochs
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.lease import Lease
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.offset import OffsetEntry
+from airflow_cdc.core.position import NOTHING, Covered
 from airflow_cdc.core.recovery import HistoryDoubts, HoldAnswer, OpenRecovery, ReplicaVisit, StagedTable, VerifiedTable
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.stamp import Stamp

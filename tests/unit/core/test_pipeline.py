@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.duration import parse_duration
+from airflow_cdc.core.amounts import Limit, parse_duration
 from airflow_cdc.core.errors import ConfigError, UsageError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Corrected, HoldPolicy, Policy, SinkSpec, Writer
 from airflow_cdc.kinds import read_pipeline
 from tests.unit.builders import PIPELINE

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_cdc.core.table import Table
-from airflow_cdc.decisions.apply.applied import Highest, LastChange
+from airflow_cdc.decisions.apply.applied import Highest, LastChange, PlainChange
 from airflow_cdc.decisions.apply.net import NetImages, net_images
-from airflow_cdc.decisions.apply.plain import PlainChange
 from airflow_cdc.decisions.compare.leaves import (
     HashLeaves,
     IntegerLeaves,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import BackfillSpec
 from airflow_cdc.decisions.compare.part import interval_part
 from airflow_cdc.decisions.removal import Removal, allows_all, over_limit, refusals

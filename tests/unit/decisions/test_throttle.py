@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_cdc.core.pipeline import ThrottlePolicy
-from airflow_cdc.core.throttle import SourceLoad
+from airflow_cdc.core.ports import SourceLoad
 from airflow_cdc.decisions.throttle import Lanes, figures, lanes, too_busy
 
 BUSY = ThrottlePolicy(threads_running=8)

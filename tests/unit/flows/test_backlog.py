@@ -10,9 +10,9 @@ import pytest
 
 from airflow_cdc.core.epochs import EVERY
 from airflow_cdc.core.errors import SinkError
-from airflow_cdc.core.log_look import LogLook
 from airflow_cdc.core.observation import ControlFacts, OpenFacts
 from airflow_cdc.core.poll import NotYet
+from airflow_cdc.core.ports import LogLook
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.topics import TopicOffsets, TopicState
 from airflow_cdc.decisions.apply.applied import APPLIED, Applied

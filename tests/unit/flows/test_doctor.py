@@ -15,8 +15,8 @@ from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError, SourceError, UnknownStateError
 from airflow_cdc.core.observation import ConnectorFacts, OtherCommit, SinkTableFacts, TaskState
 from airflow_cdc.core.pipeline import NO_SINK, HoldPolicy, Policy, ThrottlePolicy
+from airflow_cdc.core.ports import SourceLoad
 from airflow_cdc.core.table import Table
-from airflow_cdc.core.throttle import SourceLoad
 from airflow_cdc.flows import doctor
 from airflow_cdc.flows.run import Run
 from tests.unit.flows.recovering import DEBEZIUM, recovering

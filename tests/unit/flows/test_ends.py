@@ -10,6 +10,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.control.ledger import LedgerEntry
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import (
     ConnectorError,
     LeaseHeldError,
@@ -20,7 +21,6 @@ from airflow_cdc.core.errors import (
     UsageError,
     VerificationError,
 )
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.offset import OffsetEntry
 from airflow_cdc.core.pipeline import Policy
 from airflow_cdc.core.recovery import HistoryDoubts, OpenRecovery, StagedTable, VerifiedTable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import RereadNeededError
-from airflow_cdc.core.log_look import LogLook
+from airflow_cdc.core.ports import LogLook
 from airflow_cdc.core.table import Column, NativeColumn
 from airflow_cdc.core.types import Json
 from airflow_cdc.flows.partial import FEW_EVENTS, LOOKED, MANY_EVENTS, InPart, Looks, begin, in_part

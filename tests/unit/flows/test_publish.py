@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import NotAgreedError, VerificationError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Approval, Policy
 from airflow_cdc.core.recovery import StagedTable, VerifiedTable
 from airflow_cdc.core.report import ComparedAt, TableReport, Verdict

@@ -17,7 +17,7 @@ from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.core.observation import ConnectorState, TaskState
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.decisions.diagnosis.catchup import Reading, progress_text, seconds_left
+from airflow_cdc.decisions.diagnosis.lag import Reading, progress_text, seconds_left
 from airflow_cdc.flows import reached
 from airflow_cdc.flows.run import Run
 from airflow_cdc.parts import Parts

@@ -37,7 +37,7 @@ from airflow_cdc.flows import backlog as pending
 from airflow_cdc.operators import driver_settings as private
 from airflow_cdc.operators import repair, spark
 from airflow_cdc.operators.base import find_pipeline
-from airflow_cdc.operators.deadline import Deadline
+from airflow_cdc.operators.spark import Deadline
 from airflow_cdc.spark_apps.driver.session import LATE_COMPILER, QUICK_COMPILER, SessionOnDemand
 from tests.unit.conftest import SECRETS
 from tests.unit.operator_support import Submitted, context, shown

@@ -19,8 +19,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from airflow_cdc.connectors.canal.events.zones import EPOCH, MICRO, instant_of, rules_of, zone_of
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Instant
-from airflow_cdc.events.single import nearest_single
-from airflow_cdc.events.value import DECIMAL_DIGITS, NoValueError, Shape, Value, Wire, as_is, document, within
+from airflow_cdc.events.value import (
+    DECIMAL_DIGITS,
+    NoValueError,
+    Shape,
+    Value,
+    Wire,
+    as_is,
+    document,
+    nearest_single,
+    within,
+)
 from airflow_cdc.events.wire.decimals import WIDE
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 

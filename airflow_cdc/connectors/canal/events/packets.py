@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, Final
 
 from airflow_cdc.connectors.canal.events.message import Message
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import needs
 
 _MANY: Final = "*"
 # The fields that are read, of Canal 1.1.7: name → (number, type); * before the type of a repeated one.

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
-from airflow_cdc.read_json import read_json
+from airflow_cdc.core.text import read_json
 
 CLIENT: Final = 1001  # the client under which Canal itself writes to topics
 

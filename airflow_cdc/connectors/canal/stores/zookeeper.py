@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, changed_meanwhile, parsed, text
-from airflow_cdc.core.errors import ConnectorError
-from airflow_cdc.core.extras import needs
+from airflow_cdc.core.errors import ConnectorError, needs
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.text import number_in
 

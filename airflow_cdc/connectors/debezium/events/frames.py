@@ -10,8 +10,7 @@ from airflow_cdc.connectors.debezium.events.flattened import Flattened
 from airflow_cdc.connectors.debezium.plugin_names import APICURIO_JSON
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.events.wire.avro import Avro
-from airflow_cdc.events.wire.json import Json
-from airflow_cdc.events.wire.json_schema import JsonSchema
+from airflow_cdc.events.wire.json import Json, JsonSchema
 from airflow_cdc.events.wire.protobuf import Protobuf
 
 if TYPE_CHECKING:

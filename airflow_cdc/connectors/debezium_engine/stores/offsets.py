@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
-from airflow_cdc.read_json import read_json
+from airflow_cdc.core.text import read_json
 
 # key → value, both as the text that the engine wrote; None: no value
 Stored: TypeAlias = Mapping[str, str | None]

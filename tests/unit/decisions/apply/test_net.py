@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.decisions.apply.applied import Highest, LastChange
+from airflow_cdc.decisions.apply.applied import Highest, LastChange, PlainChange
 from airflow_cdc.decisions.apply.net import net_images
-from airflow_cdc.decisions.apply.plain import PlainChange
 
 LOG = "1/binlog"
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import NO_SINK, Approval, Policy, Repair, SinkSpec, Writer
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.repair import Deletions, RepairPlan, check_repaired, needs_approval, refusal

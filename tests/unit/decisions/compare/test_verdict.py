@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.core.coverage import Covered
+from airflow_cdc.core.position import Covered
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.leaves import HashLeaves, IntegerLeaves, Leaf, leaf_of, merge_leaves, row_leaf

@@ -6,10 +6,10 @@ from typing import Any, get_args
 import pytest
 
 from airflow_cdc.core import codec
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.codec import plain
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.forecast import Retention
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.observation import (
     ControlFacts,
     HistoryFacts,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.core.errors import MissingPrivilegeError
-from airflow_cdc.core.log_look import LogLook
+from airflow_cdc.core.ports import LogLook
 from airflow_cdc.sources.mysql import partial_updates as looking
 from airflow_cdc.sources.mysql.cascades import keys_in, unlogged_cascades
 from airflow_cdc.sources.mysql.partial_updates import partial_updates

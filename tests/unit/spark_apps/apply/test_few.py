@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.core.coverage import NOTHING, Covered
+from airflow_cdc.core.position import NOTHING, Covered
 from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.core.table import Table
-from airflow_cdc.decisions.apply.applied import Applied, Highest, LastChange
-from airflow_cdc.decisions.apply.plain import NotPlainError, PlainChange
+from airflow_cdc.decisions.apply.applied import Applied, Highest, LastChange, NotPlainError, PlainChange
 from airflow_cdc.decisions.apply.start import DdlLog, Start
 from airflow_cdc.spark_apps.apply import few
 from airflow_cdc.spark_apps.apply.changes import CLOCK_SLACK_MS, Seen

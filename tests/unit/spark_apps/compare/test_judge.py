@@ -9,9 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_cdc.core.coverage import Covered
 from airflow_cdc.core.pipeline import Policy
-from airflow_cdc.core.position import Watermark
+from airflow_cdc.core.position import Covered, Watermark
 from airflow_cdc.decisions.compare.changelog import Event, Tail
 from airflow_cdc.decisions.compare.leaves import IntegerLeaves, Leaf, add_leaves, leaf_of, row_leaf
 from airflow_cdc.decisions.compare.repair import RepairPlan, refusal

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_cdc.decisions.apply.applied import LastChange
-from airflow_cdc.decisions.apply.plain import PlainChange
+from airflow_cdc.decisions.apply.applied import LastChange, PlainChange
 from airflow_cdc.spark_apps.compare.tail import plain_events
 from tests.unit.tables import column, table
 

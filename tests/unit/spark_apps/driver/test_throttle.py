@@ -12,7 +12,7 @@ import pytest
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import ThrottlePolicy
-from airflow_cdc.core.throttle import SourceLoad
+from airflow_cdc.core.ports import SourceLoad
 from airflow_cdc.decisions.compare.chunk import Chunk
 from airflow_cdc.decisions.compare.leaves import HashLeaves, KeyHash
 from airflow_cdc.decisions.compare.part import WHOLE

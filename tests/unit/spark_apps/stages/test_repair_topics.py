@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import SchemaError, VerificationError
-from airflow_cdc.core.limit import Limit
 from airflow_cdc.core.pipeline import Policy, SinkSpec, Writer
 from airflow_cdc.core.report import Verdict
 from airflow_cdc.core.table import Table

@@ -13,7 +13,7 @@ import pytest
 from airflow_cdc.connectors.canal.capture import CanalCapture
 from airflow_cdc.connectors.canal.events.frames import Flat, Packets
 from airflow_cdc.connectors.canal.events.mysql import CanalValues
-from airflow_cdc.decisions.apply.plain import NotPlainError, PlainChange
+from airflow_cdc.decisions.apply.applied import NotPlainError, PlainChange
 from airflow_cdc.events.frame import Frame
 from airflow_cdc.events.record import Opened, RawRecord, Want
 from airflow_cdc.spark_apps.adapters.canal import Events

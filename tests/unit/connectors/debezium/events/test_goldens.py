@@ -11,7 +11,7 @@ import pytest
 
 from airflow_cdc.connectors.debezium.events.frames import frame_of
 from airflow_cdc.core.table import Column
-from airflow_cdc.decisions.apply.plain import NotPlainError
+from airflow_cdc.decisions.apply.applied import NotPlainError
 from airflow_cdc.events.decoder import Plan, decoder
 from airflow_cdc.events.record import RawRecord, Side, Want
 from airflow_cdc.spark_apps.types import arrow_rows
