@@ -15,6 +15,7 @@ _DURATION = re.compile(r"([0-9]+)\s*([smhd])")
 # a time in a hundred years can still be written as a date
 LONGEST_SECONDS = 100 * 366 * 86_400
 LONGEST_TEXT = 100
+_LIMIT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
 
 
 def parse_duration(value: str | int) -> int:
@@ -53,9 +54,6 @@ def span(seconds: float) -> str:
     """A number of seconds in a fitting unit, rounded down: 200 is "3 min"."""
     unit, name = next((pair for pair in _READ if seconds >= pair[0]), _READ[-1])
     return f"{int(seconds // unit)} {name}"
-
-
-_LIMIT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(%?)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ MALFORMED = (ValueError, TypeError, AttributeError, LookupError, OverflowError, 
 RESTORE_OFFSET: Final = "Put a backup back by `airflow cdc offset restore`, or recover the pipeline."
 # A sentence that ends with another one, such as a server's, has two full stops; an ellipsis has three.
 _TWO_STOPS: Final = re.compile(r"(?<!\.)\.\.(?=\s|$)")
+_PACKAGE: Final = Path(__file__).parents[1]
+_DISTRIBUTION: Final = "airflow-provider-cdc"
+_UNFORESEEN: Final = "An answer or a file has a form that this version doesn't know. Report it with this line."
 
 
 class CdcError(Exception):
@@ -212,11 +215,6 @@ class DeadlineError(CdcError):
         super().__init__(what, where=where, todo=todo)
         self.timeout = timeout
         self.last = last
-
-
-_PACKAGE: Final = Path(__file__).parents[1]
-_DISTRIBUTION: Final = "airflow-provider-cdc"
-_UNFORESEEN: Final = "An answer or a file has a form that this version doesn't know. Report it with this line."
 
 
 @contextmanager

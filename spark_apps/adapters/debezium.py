@@ -13,7 +13,7 @@ from airflow_cdc.connectors.debezium.null_defaults import nulls_at_risk
 from airflow_cdc.connectors.debezium.schema_changes import read_statements
 from airflow_cdc.events.decoder import Plan
 from airflow_cdc.events.encoder import encoder
-from airflow_cdc.sources.mariadb.events import place_of
+from airflow_cdc.sources.mariadb.position import place_of
 from airflow_cdc.spark_apps.events import SIDES, InMemory, Texts, decode, want_of
 
 if TYPE_CHECKING:

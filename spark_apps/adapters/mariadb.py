@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.decisions.compare.leaves import KeyHash
-from airflow_cdc.sources.mariadb.events import covered
 from airflow_cdc.sources.mariadb.log import OPEN_VIEW, Place, as_watermark, open_view, position_at, settled_prepares
-from airflow_cdc.sources.mariadb.position import MariaDbPosition, read_position
+from airflow_cdc.sources.mariadb.position import MariaDbPosition, covered, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
 from airflow_cdc.spark_apps.adapters.jdbc import one_each
 from airflow_cdc.spark_apps.adapters.mariadb_exact import placed_rows

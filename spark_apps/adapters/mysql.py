@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.leaves import KeyHash
-from airflow_cdc.sources.mysql.events import covered
-from airflow_cdc.sources.mysql.position import MySqlPosition, read_position
+from airflow_cdc.sources.mysql.position import MySqlPosition, covered, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
 from airflow_cdc.spark_apps.adapters.mysql_few import FewRows
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows

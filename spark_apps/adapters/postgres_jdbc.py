@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sources.postgres.quoting import quote_ident, quote_table
-from airflow_cdc.sources.postgres.reading import read_sql
 from airflow_cdc.sources.postgres.session import tls_parameters
+from airflow_cdc.sources.postgres.types import read_sql
 from airflow_cdc.spark_apps.adapters.jdbc import query_frame, typed_rows, value_names
 from airflow_cdc.spark_apps.adapters.postgres_values import from_read
 

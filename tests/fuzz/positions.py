@@ -31,9 +31,8 @@ from airflow_cdc.events.record import RawRecord
 from airflow_cdc.kinds import read_position
 from airflow_cdc.sources.mariadb import gtid as mariadb
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
-from airflow_cdc.sources.mysql.events import place_of
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.position import BinlogPosition, place_of
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.visible import Visible
 from tests.fuzz.mutate import blobs, json_bytes, json_texts, objects, texts

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_cdc.core.position import Covered, Watermark
-from airflow_cdc.sources.mysql.events import covered, place_of
-from airflow_cdc.sources.mysql.position import read_position
+from airflow_cdc.sources.mysql.position import covered, place_of, read_position
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.apply.changes import is_covered
 from airflow_cdc.spark_apps.events import RAW_SCHEMA, meta

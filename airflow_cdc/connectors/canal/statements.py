@@ -11,7 +11,7 @@ from airflow_cdc.core.errors import MALFORMED, TransportError
 from airflow_cdc.core.text import read_json
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.sources.mysql.ddl_clauses import read_statement
-from airflow_cdc.sources.mysql.events import place_of
+from airflow_cdc.sources.mysql.position import place_of
 
 # what a record with DDL holds; those with rows, which are many, are not parsed
 _MARK = b'"isDdl":true'

@@ -19,7 +19,7 @@ from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.text import read_json
 from airflow_cdc.decisions.apply.ddl import Ddl, ReportedTable
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
-from airflow_cdc.sources.mysql.events import place_of
+from airflow_cdc.sources.mysql.position import place_of
 
 # (gtid, server_id, file, pos) of a statement → (origin, place), None without a place: one function per database
 PlaceOf: TypeAlias = Callable[[object, object, object, object], tuple[str, Place] | None]

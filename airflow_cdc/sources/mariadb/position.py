@@ -1,4 +1,8 @@
-"""The position of a reader of a MariaDB server's log."""
+"""The position of a reader of a MariaDB server's log, and where a change stands there: ordered by its number within the domain.
+
+That order holds whichever server wrote the change. A change without a GTID is ordered by the files of the server that
+wrote it, as in MySQL.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from airflow_cdc.core.errors import MALFORMED, RESTORE_OFFSET, PositionError
-from airflow_cdc.core.position import JsonObject, Position
+from airflow_cdc.core.position import Covered, JsonObject, Place, Position, Watermark
 from airflow_cdc.sources.errors import OTHER_POSITION
+from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.position import place_of as place_in_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +89,24 @@ def mariadb_position(position: Position) -> MariaDbPosition:
 def read_position(value: JsonObject) -> MariaDbPosition:
     """See MariaDbPosition.from_json."""
     return MariaDbPosition.from_json(value)
+
+
+def covered(watermark: Watermark | None) -> Covered:
+    """The changes at or before W: those up to W's number in each domain. Raises PositionError for a W without GTIDs."""
+    if watermark is None:
+        return Covered()
+    position = mariadb_position(watermark.position)
+    if not position.domains:
+        raise PositionError(f"a watermark without GTIDs: {position}", todo="Recover again, with a new watermark.")
+    return Covered(numbers={str(gtid.domain): [(1, gtid.number)] for gtid in position.domains.gtids})
+
+
+def place_of(gtid: object, server_id: object, file: object, pos: object) -> tuple[str, Place] | None:
+    """(origin, place) of a statement, as reported by a connector; None if the report has no place."""
+    if not gtid:
+        return place_in_file(None, server_id, file, pos)
+    try:
+        named = MariaDbGtid.parse(str(gtid))
+    except PositionError:
+        return None
+    return str(named.domain), (named.number, 0, 0)

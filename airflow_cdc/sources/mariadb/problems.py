@@ -7,20 +7,21 @@ id and the GTID position at which the file begins decide whose log a file and po
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+from airflow_cdc.core.error_texts import KnownText
 from airflow_cdc.core.position import Availability
 from airflow_cdc.core.problem import FULL_SNAPSHOT, Case, Evidence, Problem, Rules
 from airflow_cdc.core.text import shorten
 from airflow_cdc.decisions.diagnosis.evidence import OFFSETS, evidence, offset_evidence, server_evidence, state_evidence
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, TRANSLATE
-from airflow_cdc.sources.mariadb.error_texts import TEXTS
 from airflow_cdc.sources.mariadb.facts import MariaDbFacts, events_of
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
     WHILE_NOT_READING,
+    XA_ROLLED_BACK,
     file_evidence,
     newer_than_all,
     of_another_make,
@@ -29,7 +30,28 @@ from airflow_cdc.sources.mysql.binlog_problems import (
     streams_elsewhere_by_file,
     with_log,
 )
-from airflow_cdc.sources.mysql.xa_problems import XA_ROLLED_BACK
+from airflow_cdc.sources.mysql.error_texts import SHARED
+
+# with which it refuses a connector: its own about GTIDs, MySQL's for the rest
+TEXTS: Final[tuple[KnownText, ...]] = (
+    *SHARED,
+    KnownText(
+        "GTID_PURGED",
+        51,
+        r"could not find GTID state requested by (slave|replica)",
+        "transactions that were not read yet were purged",
+        says="Could not find GTID state requested by slave in any binlog files",
+    ),
+    KnownText(
+        "GTID_NOT_CONTAINED",
+        61,
+        r"requested to start from GTID [\d-]+, which is not in the (master|source|primary)'s binlog|"
+        r"binlog on the (master|source|primary) is missing the GTID [\d-]+ requested",
+        "the stored place names a transaction that this server never had, or lost",
+        says="requested to start from GTID 0-1-100, which is not in the master's binlog",
+    ),
+)
+
 
 MariaDbCase: TypeAlias = Case[MariaDbFacts, MariaDbPosition]
 

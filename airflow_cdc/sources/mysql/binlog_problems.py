@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias, TypeVar
 from airflow_cdc.core.observation import ControlFacts, Observation
 from airflow_cdc.core.position import Availability, Position
 from airflow_cdc.core.problem import FULL_SNAPSHOT, WARNING, AnyCase, Beside, Case, Evidence, Problem
+from airflow_cdc.core.xa import rollback_doubt
 from airflow_cdc.decisions.diagnosis.evidence import (
     OFFSETS,
     evidence,
@@ -282,4 +283,24 @@ FILE_PROBLEMS: tuple[Problem, ...] = (
         WARNING,
         on_request=("full_snapshot", "diff_repair"),
     ),
+)
+
+
+def xa_rolled_back(case: AnyCase) -> Evidence | None:
+    """Rows of a rolled back XA transaction may be in the sink: they were sent at its PREPARE (INV 32)."""
+    source, control = case.source, case.seen.control
+    if source is None or not isinstance(control, ControlFacts):
+        return None
+    doubts = {name: rollback_doubt(before, source.xa) for name, before in control.compared_xa.items()}
+    shown = {f"since the last comparison of {name}": why for name, why in doubts.items() if why}
+    return server_evidence(case, shown) if shown else None
+
+
+XA_ROLLED_BACK = Problem(
+    "XA_ROLLED_BACK",
+    72,
+    "XA transactions were rolled back after their rows may have been sent: such rows may be in the sink.",
+    xa_rolled_back,
+    WARNING,
+    on_request=("full_snapshot", "diff_repair"),
 )

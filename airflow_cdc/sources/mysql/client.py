@@ -36,12 +36,12 @@ from airflow_cdc.sources.mysql.forecast import forecast
 from airflow_cdc.sources.mysql.grants import Grants, read_grants
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.hold import Hold, hold_owner, run_hold
-from airflow_cdc.sources.mysql.load import read_load
 from airflow_cdc.sources.mysql.partial_updates import partial_updates
 from airflow_cdc.sources.mysql.position import BinlogPosition, at_last_read, mysql_position
 from airflow_cdc.sources.mysql.probe import (
     inspect_position,
     max_file_size,
+    read_load,
     required_retention,
     retention,
     seen_replicas,

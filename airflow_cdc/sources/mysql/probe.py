@@ -1,4 +1,4 @@
-"""What diagnosis and forecast read from a MySQL server beyond its settings: read-only, milliseconds per answer.
+"""What diagnosis, forecast and throttle read from a MySQL server beyond its settings: read-only, milliseconds per answer.
 
 A result is None (or empty) if the user lacks the privilege for it: a diagnosis then says less, never something else.
 """
@@ -11,17 +11,23 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
 from pymysql.connections import Connection
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.forecast import Retention
+from airflow_cdc.core.ports import SourceLoad
 from airflow_cdc.sources.mysql.facts import BinlogFile, EventAtPosition, EventBoundary
 from airflow_cdc.sources.mysql.forecast import LogFile
 from airflow_cdc.sources.mysql.position import BinlogPosition
+from airflow_cdc.sources.mysql.replica import replication_status
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.pipeline import ThrottlePolicy
+
 
 _LOOK_EVENTS: Final = 3
 # what ends a transaction, and a statement. A place that we wrote ourselves is where a GTID's event begins.
@@ -37,6 +43,7 @@ _ROTATE: Final = 4
 _PACKETS: Final = 3
 _DAY_S: Final = 86400
 _HOUR_S: Final = 3600
+_BEHIND: Final = ("seconds_behind_source", "seconds_behind_master")
 
 
 def inspect_position(
@@ -230,3 +237,25 @@ def seen_replicas(session: Session) -> tuple[str, ...]:
     """
     rows = session.rows("SHOW PROCESSLIST", doing="list who reads the log")
     return tuple(f"{row['User']} at {row['Host']}" for row in rows if str(row["Command"]).startswith("Binlog Dump"))
+
+
+def read_load(session: Session, limits: ThrottlePolicy) -> SourceLoad:
+    """What the limits are about. The lag needs REPLICATION CLIENT (MariaDB: SLAVE MONITOR); raises SourceError."""
+    running = _running(session) if limits.threads_running else None
+    if not limits.replica_lag:
+        return SourceLoad(running)
+    behind = [_behind(row) for row in replication_status(session)]
+    if None in behind:
+        return SourceLoad(running, lag_unknown="its replication is stopped")
+    return SourceLoad(running, max((seconds for seconds in behind if seconds is not None), default=None))
+
+
+def _running(session: Session) -> int:
+    row = session.row("SHOW GLOBAL STATUS LIKE 'Threads_running'", doing="ask how busy the server is")
+    return max(0, int(row["Value"]) - 1)
+
+
+def _behind(row: dict[str, Any]) -> float | None:
+    """Of one channel; NULL while its applier or its receiver does not run."""
+    value = next((row[name] for name in _BEHIND if name in row), None)
+    return None if value is None else float(value)

@@ -19,6 +19,7 @@ from airflow_cdc.decisions.diagnosis.strategy import DETOUR, DIFF_REPAIR, FULL, 
 from airflow_cdc.sources.mysql.binlog_problems import (
     FILE_PROBLEMS,
     WHILE_NOT_READING,
+    XA_ROLLED_BACK,
     file_evidence,
     known_servers,
     newer_than_all,
@@ -31,7 +32,6 @@ from airflow_cdc.sources.mysql.error_texts import TEXTS
 from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import MySqlPosition, file_after
-from airflow_cdc.sources.mysql.xa_problems import XA_ROLLED_BACK
 
 MySqlCase: TypeAlias = Case[MySqlFacts, MySqlPosition]
 

@@ -26,12 +26,12 @@ from airflow_cdc.sources.postgres.checks import checks
 from airflow_cdc.sources.postgres.crash import leave_mark, read_counted_since, require_no_crash
 from airflow_cdc.sources.postgres.errors import SlotError
 from airflow_cdc.sources.postgres.facts import PgFacts, ServerFacts, read_facts, read_server, read_tables
-from airflow_cdc.sources.postgres.hold import SlotHolds
 from airflow_cdc.sources.postgres.load import read_load
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position
 from airflow_cdc.sources.postgres.quoting import quote_ident
 from airflow_cdc.sources.postgres.schema import read_defaults, read_definitions
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session, open_session, tls_mode
+from airflow_cdc.sources.postgres.slot import SlotHolds
 from airflow_cdc.sources.postgres.snapshot import (
     pin_statements,
     reading_statements,

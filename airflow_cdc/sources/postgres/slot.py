@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from airflow_cdc.core.amounts import span
+from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.sources.postgres.errors import SlotError, SourceObjectMissingError
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.session import Session
@@ -17,6 +18,9 @@ PLUGIN: Final = "pgoutput"
 # to_jsonb, because each release adds columns to the view: a column that does not exist is then simply absent
 _SLOTS: Final = "SELECT pg_catalog.to_jsonb(s) AS slot FROM pg_catalog.pg_replication_slots s"
 _END: Final = "pg_catalog.pg_current_wal_lsn()"
+REASON: Final = (
+    "the connector's replication slot keeps the log, as long as max_slot_wal_keep_size allows; definitions are compared"
+)
 
 
 class WalStatus(StrEnum):
@@ -250,3 +254,22 @@ def _refuse_active(session: Session, slot: Slot) -> None:
 
 def _lsn(value: object) -> Lsn | None:
     return None if value is None else Lsn.parse(str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class SlotHolds:
+    """A hold without a lock of its own. There is nothing to clean up, and only the slot itself can be lost."""
+
+    label: str
+
+    def acquire(self) -> HoldState:
+        """The state UNSUPPORTED: there is no lock to take."""
+        return HoldState(self.label, HoldStatus.UNSUPPORTED, REASON)
+
+    def tick(self) -> HoldState:
+        """See acquire."""
+        return self.acquire()
+
+    def release(self, reason: str = "") -> HoldState:  # noqa: ARG002 - nothing was held
+        """See acquire."""
+        return self.acquire()

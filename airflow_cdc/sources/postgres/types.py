@@ -38,10 +38,12 @@ from airflow_cdc.sources.postgres.quoting import quote_ident, text_literal
 if TYPE_CHECKING:
     from airflow_cdc.sources.postgres.columns import PgColumn, PgTable
 
+
 WORDS: Final = "postgres"
 _MONEY: Final = Decimal(19, 2)
 _NUMBERED_BITS: Final = 64  # a bit(n) with more bits is text
 _FIRST, _LAST = "0001-01-01", "9999-12-31"
+OUTSIDE = "holds what no day from 0001-01-01 to 9999-12-31 is"
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,3 +256,25 @@ def out_of_range(column: Column, c: str) -> str:
     if isinstance(column.type, Instant):
         return f"{c} NOT BETWEEN TIMESTAMPTZ '{_FIRST} 00:00:00+00' AND TIMESTAMPTZ '{_LAST} 23:59:59.999999+00'"
     return ""
+
+
+def read_sql(column: Column) -> str:
+    """PostgreSQL expression: like `value_sql`, but with exact numbers as text and arrays as JSON arrays of text."""
+    name = quote_ident(column.name)
+    if isinstance(column.value_type, Array):
+        return _array(column, column.value_type, name)
+    value = value_sql(column)
+    if isinstance(column.value_type, Decimal | Bits):
+        return f"({value})::text"
+    wrong = out_of_range(column, name)
+    return guarded(column, wrong, value, OUTSIDE) if wrong else value
+
+
+def _array(column: Column, kind: Array, name: str) -> str:
+    element = element_sql(column, "u.e")
+    text = f"pg_catalog.encode({element}, 'hex')" if isinstance(kind.of, Bytes) else f"({element})::text"
+    listed = f"(SELECT pg_catalog.json_agg({text} ORDER BY u.o) FROM unnest({name}) WITH ORDINALITY AS u(e, o))::text"
+    inside = f"CASE WHEN {name} IS NOT NULL THEN COALESCE({listed}, '[]') END"
+    # this guard is 0, or fails the statement
+    refused = guarded(column, f"pg_catalog.array_ndims({name}) > 1", "0", "has several dimensions")
+    return f"CASE WHEN ({refused}) = 0 THEN {inside} END"

@@ -41,7 +41,7 @@ from airflow_cdc.sources.mysql.hold import Hold
 from airflow_cdc.sources.mysql.replica import MySqlReplication
 from airflow_cdc.sources.mysql.server_log import XaTransaction
 from airflow_cdc.sources.postgres.client import PostgresSource
-from airflow_cdc.sources.postgres.hold import SlotHolds
+from airflow_cdc.sources.postgres.slot import SlotHolds
 from airflow_cdc.transports.direct.client import DirectTransport
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.groups import KafkaGroups

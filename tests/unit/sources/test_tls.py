@@ -11,7 +11,7 @@ import pytest
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sources.errors import SourceTlsError
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
-from airflow_cdc.sources.mysql.tls import client_options
+from airflow_cdc.sources.mysql.session import client_options
 from airflow_cdc.sources.tls import Mode, mode_of, tls_check
 from airflow_cdc.spark_apps.adapters import mysql_jdbc
 from airflow_cdc.spark_apps.adapters.mysql_jdbc import jdbc_options

@@ -22,7 +22,7 @@ _INT, _STRING = Shape(Wire.INT), Shape(Wire.STRING)
 _COUNT: Final = Shape(Wire.INT, missing=Missing.ZERO)  # of a number that every event has
 _LONG: Final = 2**63
 _INTEGER: Final = 2**31
-# domain-server-number, as sources/mariadb/events.py names origins
+# domain-server-number, as sources/mariadb/position.py names origins
 _MARIADB_GTID: Final = re.compile(r"([0-9]+)-[0-9]+-([0-9]+)", re.ASCII)
 
 
@@ -65,7 +65,7 @@ def _series(server_id: int, file: str) -> tuple[str, int] | None:
 def _binlog(
     values: Sequence[Any], ts_ms: int | None, order: Callable[[str], tuple[str, int] | None]
 ) -> LogPlace | None:
-    """`order`: GTID → (origin, number) by which it is ordered. Origins are named as in sources/mysql/events.py."""
+    """`order`: GTID → (origin, number) by which it is ordered. Origins are named as in sources/mysql/position.py."""
     gtid, server_id, file, pos, row = values
     if type(file) is not str:
         return None

@@ -10,7 +10,8 @@ from airflow_cdc.connectors.debezium.schema_changes import read_ddl
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.kinds import read_position
-from airflow_cdc.sources.mysql import events
+from airflow_cdc.sources.mysql.position import covered as covered_by
+from airflow_cdc.sources.mysql.position import place_of
 from tests.marks import moved
 
 
@@ -112,6 +113,6 @@ def test_a_statement_before_the_watermark_is_in_the_rows(
     watermark: Watermark | None, place: dict[str, Any], covered: bool
 ) -> None:
     named: dict[str, Any] = dict.fromkeys(("gtid", "server_id", "file", "pos"))
-    origin, at = events.place_of(**(named | place)) or (None, None)
+    origin, at = place_of(**(named | place)) or (None, None)
     ddl = Ddl(frozenset({"shop.t"}), "TRUNCATE t", origin=origin, place=at)
-    assert ddl.covered(events.covered(watermark)) is covered
+    assert ddl.covered(covered_by(watermark)) is covered

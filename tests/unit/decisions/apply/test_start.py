@@ -36,8 +36,7 @@ from airflow_cdc.decisions.apply.start import (
     plan_start,
 )
 from airflow_cdc.decisions.table_id import table_id
-from airflow_cdc.sources.mysql.events import covered
-from airflow_cdc.sources.mysql.position import read_position
+from airflow_cdc.sources.mysql.position import covered, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
 from airflow_cdc.sources.mysql.types import with_words
 from tests.unit.tables import col

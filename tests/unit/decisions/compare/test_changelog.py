@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from airflow_cdc.core.position import Watermark
 from airflow_cdc.decisions.compare.changelog import NO_BEFORE, UNREADABLE, Event, Tail
 from airflow_cdc.decisions.compare.verdict import UNKNOWN, Change, KeyLog, State
-from airflow_cdc.sources.mysql.events import covered
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import MySqlPosition
+from airflow_cdc.sources.mysql.position import MySqlPosition, covered
 
 UUID = "75ac0c48-0000-11f0-8000-000000000001"
 FILES = ("1/mysql-bin", 3)

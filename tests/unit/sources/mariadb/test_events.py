@@ -8,9 +8,8 @@ import pytest
 
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.position import Watermark
-from airflow_cdc.sources.mariadb.events import covered, place_of
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
-from airflow_cdc.sources.mariadb.position import MariaDbPosition
+from airflow_cdc.sources.mariadb.position import MariaDbPosition, covered, place_of
 
 FILE = "maria-bin.000005"
 
