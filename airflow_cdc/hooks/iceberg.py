@@ -8,7 +8,7 @@ from airflow.sdk import Connection
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 
 if TYPE_CHECKING:
     from airflow_cdc.sinks.iceberg.client import Lake

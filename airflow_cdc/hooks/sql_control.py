@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow.sdk import Connection
 
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.hooks.base import CdcHook
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
     from airflow_cdc.operators.beside import Beside
 
-
 CLUSTER = "cluster"
 # the application, and the task, that reads the source, for which policy.max_duration is meant
 READS = "recover"

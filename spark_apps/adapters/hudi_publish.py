@@ -10,8 +10,7 @@ from airflow_cdc.spark_apps.adapters import hudi_shared, hudi_table
 from airflow_cdc.spark_apps.driver.app import explained
 
 if TYPE_CHECKING:
-    from airflow_cdc.sinks.hudi.client import HudiSink
-    from airflow_cdc.sinks.hudi.stage import Stage
+    from airflow_cdc.sinks.hudi.client import HudiSink, Stage
 
 
 def replace_rows(sink: HudiSink, stage: Stage, summary: Mapping[str, str]) -> None:

@@ -13,8 +13,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, SchemaChange, dump_definition, stored_definition
+from airflow_cdc.sinks.opensearch.indexes import STAGE_NAMESPACE
 from airflow_cdc.sinks.opensearch.mapping import check_keyed, properties
-from airflow_cdc.sinks.opensearch.names import STAGE_NAMESPACE
 from airflow_cdc.sinks.opensearch.record import Columns, Record, Seen
 from airflow_cdc.sinks.opensearch.versions import epoch_of, of_read
 from airflow_cdc.spark_apps.adapters.opensearch_documents import KEEP_ALIVE, DocumentReader, DocumentWriter, Origin

@@ -30,7 +30,7 @@ from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.spark_apps.apply_changes import apply_changes
 from airflow_cdc.spark_apps.driver.session import build_session

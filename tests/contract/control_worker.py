@@ -13,7 +13,7 @@ from typing import Any
 
 from airflow_cdc.control.control import Control
 from airflow_cdc.control.document import Document
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.errors import LeaseHeldError
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.ports import ControlStore

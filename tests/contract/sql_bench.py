@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.ports import ControlStore
 from tests.contract.control_worker import opened
 

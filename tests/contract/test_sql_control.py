@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc.control.control import Control
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.errors import ConfigError, UnknownStateError
 from tests.contract.control_store import ControlStoreSuite, StoreBench

@@ -24,11 +24,10 @@ from airflow_cdc.flows.stages import check_stages, require_stages
 from airflow_cdc.sinks.iceberg import beside, client
 from airflow_cdc.sinks.iceberg.beside import creation, faults
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
-from airflow_cdc.sinks.iceberg.kind import IcebergSettings
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint, IcebergSettings
 from airflow_cdc.sinks.iceberg.stage import SEQUENCE_RESERVE, new_stage
 from airflow_cdc.sinks.iceberg.staging import Staging, noted_way
-from airflow_cdc.sinks.none.client import NoEndpoint, NoSinkClient
+from airflow_cdc.sinks.none import NoEndpoint, NoSinkClient
 from tests.contract.lakes import COLUMNS, append, append_staged, compact, ids, lake_in, run_on
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 
 from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints

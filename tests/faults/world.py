@@ -18,7 +18,7 @@ from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from demo.world import NAMESPACE, SPARK, World
 from stack import cluster, jvm

@@ -17,14 +17,14 @@ from airflow_cdc.connectors.canal.connector import CanalConnector
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.control.control import Control
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.text import root_cause
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
-from airflow_cdc.sinks.none.client import NoEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
+from airflow_cdc.sinks.none import NoEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport
 from stack import connections

@@ -16,7 +16,7 @@ from airflow_cdc.connectors.flink.connector import FlinkConnector
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.control.control import Control
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.text import root_cause
 from stack import connections

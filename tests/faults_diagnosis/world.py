@@ -19,7 +19,7 @@ from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint

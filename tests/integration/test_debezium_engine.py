@@ -14,7 +14,7 @@ from airflow_cdc.connectors.debezium_engine.connector import DebeziumEngine
 from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint
 from airflow_cdc.connectors.debezium_engine.kind import EngineSettings
 from airflow_cdc.connectors.debezium_engine.stores.table import TableOffsets
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.flows.offsets import replace_offset
 from airflow_cdc.sinks.iceberg.client import Lake

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import stack
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from stack.mysql import MySqlServer
 from stack.postgres import PostgresServer, PostgresSettings

@@ -26,8 +26,7 @@ import stack
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.flows.run import RunOptions
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
-from airflow_cdc.sinks.topics.client import Topics, TopicsEndpoint
-from airflow_cdc.sinks.topics.kind import TopicsSettings
+from airflow_cdc.sinks.topics import Topics, TopicsEndpoint, TopicsSettings
 from airflow_cdc.sources.mysql import kind as mysql
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.session import MySqlEndpoint

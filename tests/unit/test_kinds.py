@@ -12,7 +12,7 @@ from airflow_cdc import kinds
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.kind import Reads
 from airflow_cdc.kinds import CONNECTORS, SOURCES, TRANSPORTS, WINGS
-from airflow_cdc.sinks.jdbc.settings import JdbcSettings
+from airflow_cdc.sinks.jdbc.kind import JdbcSettings
 from airflow_cdc.sources.postgres.kind import PostgresSettings
 from tests.unit.builders import PIPELINE
 

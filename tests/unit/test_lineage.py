@@ -13,7 +13,7 @@ from airflow_cdc.lineage import FLOWS, datasets
 from airflow_cdc.operators.publish import PublishOperator
 from airflow_cdc.operators.spark import CdcSparkOperator
 from airflow_cdc.parts import Endpoints
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from tests.unit.builders import PIPELINE

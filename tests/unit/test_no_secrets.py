@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_cdc.config.registry import load_registry
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.pipeline import sink_name
 from airflow_cdc.flows import hold as holding

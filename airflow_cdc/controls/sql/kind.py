@@ -1,10 +1,13 @@
-"""What is known of a control store in a database before a client is opened: its settings in pipelines.yaml, init's questions, the form of its connection."""
+"""What is known of a control store in a database before a client is opened: its settings in pipelines.yaml, where it is, init's questions, the form of its connection."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Self
 
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.pipeline import ControlSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
@@ -17,6 +20,39 @@ class SqlControlSettings(ControlSpec):
     conn_id: str = key(
         "Airflow connection of the database (`cdc_sql_control`, `postgres`, `mysql` or `sqlite`).", form=CONNECTION
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SqlEndpoint:
+    """A database that SQLAlchemy reaches.
+
+    Attributes:
+        driver: dialect and driver as in an SQLAlchemy URL: "sqlite", "postgresql+psycopg", "mysql+pymysql".
+        database: its name, or the file of a SQLite database.
+        options: further parameters of the driver, such as sslmode or the connection timeout.
+        extra: the extra of this package that installs the driver; "" if the plain install does.
+    """
+
+    driver: str
+    database: str
+    host: str = ""
+    port: int | None = None
+    user: str = ""
+    password: str = field(default="", repr=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # sslpassword may be among them
+    extra: str = ""
+
+    def limited(self, _: CallLimits) -> Self:
+        """Returns itself: `options` hold the timeouts of calls."""
+        return self
+
+    @property
+    def where(self) -> str:
+        """How messages name the database."""
+        if not self.host:
+            return f"database {Path(self.database).name}"
+        port = f":{self.port}" if self.port else ""
+        return f"database {self.database} at {self.host}{port}"
 
 
 def keys(_name: str, answers: Answers) -> Sequence[Key]:

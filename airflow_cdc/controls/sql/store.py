@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, Connection, Engine
 from sqlalchemy.exc import DatabaseError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.errors import ConfigError, StaleHeadError, UnknownStateError, needs
 from airflow_cdc.core.ports import StoredDocument
 

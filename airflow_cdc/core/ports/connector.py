@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow_cdc.core.offset import OffsetCodec, OffsetEntry, OffsetStore, RawOffset
     from airflow_cdc.core.table import Table
 
-
 # ids of schemas in a registry (events.record.SchemaId) → their texts; raises TransportError
 SchemaTexts: TypeAlias = Callable[[Iterable[Any]], Mapping[Any, str]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -24,7 +24,6 @@ from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
 from airflow_cdc.sinks.hudi.letters import Letters
 from airflow_cdc.sinks.hudi.notes import Notes
 from airflow_cdc.sinks.hudi.shared import SharedTable
-from airflow_cdc.sinks.hudi.stage import STAGES, PublishResult, Stage
 from airflow_cdc.sinks.hudi.timeline import Commit
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.topics import Fence
 
+STAGES: Final = "_cdc/stages"
 TABLES: Final = "_cdc/tables"
 NOTES: Final = ".cdc_notes.json"
 # what a published commit says of the stage that it was made from
@@ -39,6 +39,43 @@ PUBLISHED: Final = "cdc.published"
 _REPLACE: Final[Lazy[Any]] = Lazy("airflow_cdc.spark_apps.adapters.hudi_publish:replace_rows")
 _EXACT: Final = "CORRECTED"
 _REBASE: Final = ("parquet.datetimeRebase", "parquet.int96Rebase", "avro.datetimeRebase")
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One writer's place for rows of one table: a Hudi table at a path of its own, or the table itself for changes.
+
+    Attributes:
+        base_head: the table's version that it began from; 0: the table had no commit.
+        in_place: it is the table itself. A batch is one commit there, which carries its stamp.
+    """
+
+    namespace: str
+    table: str
+    label: str
+    base_head: int
+    in_place: bool = False
+
+    @property
+    def target(self) -> str:
+        """The table as named in messages."""
+        return f"{self.namespace}.{self.table}"
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """The stage's own folder, as the folder above it and its name."""
+        if self.in_place:
+            return self.namespace, self.table
+        return f"{STAGES}/{self.namespace}/{self.table}", self.label
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """The result of a publish. `already`: the table held the stage's rows before (a rerun after a lost answer)."""
+
+    target: str
+    version: int
+    already: bool
 
 
 class HudiSink:

@@ -36,7 +36,7 @@ from airflow_cdc.sinks.iceberg.catalog import (
     open_catalog,
     spark_conf,
 )
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import (
     empty_commit,
     first_snapshot,

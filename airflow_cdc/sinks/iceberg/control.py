@@ -9,7 +9,7 @@ from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.core.ports import StoredDocument
 from airflow_cdc.sinks.iceberg.catalog import MissingTableError, UnwritableError, commit_once, describe, unwritable
 from airflow_cdc.sinks.iceberg.client import Lake, open_lake
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sinks.iceberg.snapshots import delete_lists, empty_commit, head_of, last_sequence, lineage, summary_of
 
 CONTROL_NAMESPACE = "cdc_control"

@@ -1,18 +1,17 @@
-"""What is known of Iceberg before a client is opened: its settings in pipelines.yaml, init's questions, the form of its connection, Spark's jars."""
+"""What is known of Iceberg before a client is opened: its settings in pipelines.yaml, where a catalog is, init's questions, the form of its connection, Spark's jars."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, Self
+from urllib.parse import urlsplit
 
+from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import NAME, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
 from airflow_cdc.core.spark_jars import Need, Of
-
-if TYPE_CHECKING:
-    from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
 
 # the names of Spark's settings and of the control table contain the catalog's name
 _CATALOG = replace(NAME, names_connection=True)
@@ -40,6 +39,37 @@ class IcebergSettings(SinkSpec):
     def at(self, endpoint: Any) -> Any:
         """The catalog with this pipeline's way of staging."""
         return endpoint if self.staging == "auto" else endpoint.staged(self.staging)
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergEndpoint:
+    """An Iceberg catalog: its name and its PyIceberg properties (which may hold credentials)."""
+
+    name: str
+    properties: Mapping[str, str] = field(repr=False)
+
+    @property
+    def where(self) -> str:
+        """How messages name this catalog."""
+        return f"catalog {self.name}"
+
+    def limited(self, _: CallLimits) -> Self:
+        """Returns itself: PyIceberg's catalogs take their timeouts from `properties`."""
+        return self
+
+    def staged(self, way: str) -> Self:
+        """A copy whose stages are made in this way (staging.py)."""
+        return replace(self, properties={**self.properties, "staging": way})
+
+    @property
+    def dataset(self) -> str:
+        """The warehouse without user or query; the catalog's name if it does not disclose its warehouse."""
+        parts = urlsplit(self.properties.get("warehouse", ""))
+        if not parts.scheme:
+            return f"iceberg://{self.name}"
+        host = parts.hostname or ""
+        port = f":{parts.port}" if parts.port else ""
+        return f"{parts.scheme}://{host}{port}{parts.path}".rstrip("/")
 
 
 def keys(_name: str, answers: Answers) -> Sequence[Key]:

@@ -12,7 +12,7 @@ from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.sinks.fed import FedSink
 from airflow_cdc.sinks.iceberg.catalog import MissingTableError
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sinks.iceberg_changelog.commits import committed_up_to, written
 from airflow_cdc.sinks.iceberg_changelog.config import ChangelogConfig, Form, Place
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from airflow_cdc.core.feeder import FeederFacts
+from airflow_cdc.core.problem import AnyCase, Rules
+from airflow_cdc.decisions.diagnosis.feeder_rows import settings_rules
 from airflow_cdc.sinks.fed import fault_of_class, faults_of_reading, faults_of_tolerance, matches, names
 
 if TYPE_CHECKING:
@@ -174,3 +177,10 @@ class ChangelogConfig:
 def _placed(name: str) -> Place:
     namespace, _, table = name.rpartition(".")
     return Place(namespace, table)
+
+
+def _config(facts: FeederFacts, _: AnyCase) -> ChangelogConfig:
+    return ChangelogConfig(facts.settings, facts.name)
+
+
+RULES: Final[Rules] = settings_rules(_config, "the change logs cannot be followed")

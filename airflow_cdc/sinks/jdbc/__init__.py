@@ -1,7 +1,7 @@
 """Tables in a database that Debezium's JDBC sink connector fills from the topics."""
 
 from airflow_cdc.core.kind import Lazy, SinkKind
-from airflow_cdc.sinks.jdbc.settings import JdbcSettings
+from airflow_cdc.sinks.jdbc.kind import JdbcSettings
 
 KIND = SinkKind(
     name="jdbc",
@@ -9,8 +9,8 @@ KIND = SinkKind(
     settings=JdbcSettings,
     endpoint=Lazy(".endpoint:JdbcEndpoint", __name__),
     client=Lazy(".client:JdbcSink", __name__),
-    rules=Lazy(".problems:RULES", __name__),
-    setup=Lazy(".setup:SETUP", __name__),
+    rules=Lazy(".config:RULES", __name__),
+    setup=Lazy(".kind:SETUP", __name__),
     hook=Lazy("airflow_cdc.hooks.jdbc:JdbcSinkHook"),
     feeder=Lazy("airflow_cdc.connectors.kafka_connect.feeder:ConnectFeeder"),
     fed_by=("debezium",),

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from airflow_cdc.core.feeder import FeederFacts
+from airflow_cdc.core.problem import AnyCase, Rules
+from airflow_cdc.decisions.diagnosis.feeder_rows import settings_rules
 from airflow_cdc.sinks.fed import fault_of_class, faults_of_reading, faults_of_tolerance, names
 
 if TYPE_CHECKING:
@@ -140,3 +143,11 @@ _MUST: Final[Sequence[tuple[str, str, frozenset[str], str]]] = (
     ("insert.mode", "insert", frozenset({"upsert"}), "a row that is there already, or is missing, fails or is skipped"),
     ("primary.key.mode", "none", frozenset({"record_key"}), "rows are not found by the key of the source's table"),
 )
+
+
+def _config(facts: FeederFacts, case: AnyCase) -> SinkConfig:
+    sink = case.seen.pipeline.sink
+    return SinkConfig(facts.settings, sink.read_as, sink.namespace)
+
+
+RULES: Final[Rules] = settings_rules(_config, "the sink connector cannot apply corrections")

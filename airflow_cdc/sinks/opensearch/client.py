@@ -22,12 +22,11 @@ from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.decisions.apply.schema_change import DEFINITION
 from airflow_cdc.sinks.opensearch import dead_letters
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
+from airflow_cdc.sinks.opensearch.indexes import FIRST, PublishResult, Stage, alias_of, index_of, prefix_of
+from airflow_cdc.sinks.opensearch.indexes import PREFIX as OURS
 from airflow_cdc.sinks.opensearch.mapping import DELETED, DELETED_AT, NOT_DELETED, OWN, VERSION
-from airflow_cdc.sinks.opensearch.names import FIRST, alias_of, index_of, prefix_of
-from airflow_cdc.sinks.opensearch.names import PREFIX as OURS
 from airflow_cdc.sinks.opensearch.record import Commit, Record, Records, Seen, ensure_index
 from airflow_cdc.sinks.opensearch.session import Session
-from airflow_cdc.sinks.opensearch.stage import PublishResult, Stage
 
 if TYPE_CHECKING:
     from airflow_cdc.core.dead_letter import DeadLetter

@@ -9,7 +9,7 @@ from opensearchpy.exceptions import ConflictError, NotFoundError
 from airflow_cdc.core.errors import StaleHeadError
 from airflow_cdc.core.ports import StoredDocument
 from airflow_cdc.sinks.opensearch.client import SearchSink
-from airflow_cdc.sinks.opensearch.names import CONTROL
+from airflow_cdc.sinks.opensearch.indexes import CONTROL
 from airflow_cdc.sinks.opensearch.record import ensure_index
 
 # a write returns when its copies have it: without one, a lost node would lose the last epoch

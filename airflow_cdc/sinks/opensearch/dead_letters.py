@@ -13,7 +13,7 @@ from opensearchpy.helpers import bulk, scan
 from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, headers_text, is_before
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.core.topics import Fence
-from airflow_cdc.sinks.opensearch.names import LETTERS
+from airflow_cdc.sinks.opensearch.indexes import LETTERS
 from airflow_cdc.sinks.opensearch.record import ensure_index
 from airflow_cdc.sinks.opensearch.session import Session
 

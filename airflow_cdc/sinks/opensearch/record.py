@@ -19,7 +19,7 @@ from airflow_cdc.answers import explained
 from airflow_cdc.core.errors import MALFORMED, StaleHeadError, UnknownStateError
 from airflow_cdc.core.position import JsonObject
 from airflow_cdc.core.stamp import ChunkLedger, Stamp
-from airflow_cdc.sinks.opensearch.names import RECORDS
+from airflow_cdc.sinks.opensearch.indexes import RECORDS
 from airflow_cdc.sinks.opensearch.session import Session
 
 T = TypeVar("T")

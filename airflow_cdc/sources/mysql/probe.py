@@ -28,7 +28,6 @@ from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_conne
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import ThrottlePolicy
 
-
 _LOOK_EVENTS: Final = 3
 # what ends a transaction, and a statement. A place that we wrote ourselves is where a GTID's event begins.
 _LAST_READ: Final = (("Xid",), ("Query",))

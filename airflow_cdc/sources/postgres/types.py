@@ -38,7 +38,6 @@ from airflow_cdc.sources.postgres.quoting import quote_ident, text_literal
 if TYPE_CHECKING:
     from airflow_cdc.sources.postgres.columns import PgColumn, PgTable
 
-
 WORDS: Final = "postgres"
 _MONEY: Final = Decimal(19, 2)
 _NUMBERED_BITS: Final = 64  # a bit(n) with more bits is text

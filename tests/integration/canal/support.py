@@ -15,8 +15,7 @@ from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.connectors.canal.kind import CanalSettings as CanalPart
 from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors
 from airflow_cdc.control.control import Control
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
-from airflow_cdc.controls.sql.kind import SqlControlSettings
+from airflow_cdc.controls.sql.kind import SqlControlSettings, SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.pipeline import NO_SINK, Pipeline
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
@@ -24,7 +23,7 @@ from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.parts import Parts
-from airflow_cdc.sinks.none.client import NoEndpoint, NoSinkClient
+from airflow_cdc.sinks.none import NoEndpoint, NoSinkClient
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.kind import MySqlSettings as MySqlPart
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport

@@ -13,11 +13,11 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from airflow_cdc.config.registry import parse_registry
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.kinds import SINKS
 from airflow_cdc.parts import Endpoints
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sinks.iceberg_changelog import KIND
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 from stack.connect import ICEBERG_SINK_CLASS

@@ -14,7 +14,7 @@ from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.core.table import Table
 from airflow_cdc.sinks.iceberg.client import Lake
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sinks.iceberg_changelog.client import ChangelogSink
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.iceberg_changelog import ChangelogReader

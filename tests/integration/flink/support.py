@@ -13,8 +13,7 @@ from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.connectors.flink.offset import FlinkCodec
 from airflow_cdc.control.control import Control
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
-from airflow_cdc.controls.sql.kind import SqlControlSettings
+from airflow_cdc.controls.sql.kind import SqlControlSettings, SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.pipeline import NO_SINK, Pipeline
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, diagnose
@@ -22,7 +21,7 @@ from airflow_cdc.flows.observe import observe
 from airflow_cdc.flows.run import Run
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.parts import Parts
-from airflow_cdc.sinks.none.client import NoEndpoint, NoSinkClient
+from airflow_cdc.sinks.none import NoEndpoint, NoSinkClient
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.kind import MySqlSettings as MySqlPart
 from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport

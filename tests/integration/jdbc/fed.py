@@ -16,11 +16,11 @@ import stack
 from airflow_cdc.config.registry import parse_registry
 from airflow_cdc.connectors.kafka_connect.client import KafkaConnect
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.flows.run import Run, make_run
 from airflow_cdc.parts import Endpoints
 from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
-from airflow_cdc.sinks.topics.client import TopicsEndpoint
+from airflow_cdc.sinks.topics import TopicsEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.transports.kafka.client import KafkaTransport

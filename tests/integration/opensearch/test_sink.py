@@ -20,9 +20,8 @@ from airflow_cdc.sinks.opensearch import dead_letters
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
-from airflow_cdc.sinks.opensearch.names import CONTROL
+from airflow_cdc.sinks.opensearch.indexes import CONTROL, Stage
 from airflow_cdc.sinks.opensearch.record import KEPT
-from airflow_cdc.sinks.opensearch.stage import Stage
 from tests.contract.control_store import ControlStoreSuite, StoreBench
 from tests.contract.control_worker import opened
 

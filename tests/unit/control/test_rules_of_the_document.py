@@ -18,7 +18,7 @@ import pytest
 from airflow_cdc.control import control as controlling
 from airflow_cdc.control.control import KEEP_AUDIT, Control
 from airflow_cdc.control.document import EMPTY, KEEP_RUNS, parse
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.errors import (
     LeaseHeldError,

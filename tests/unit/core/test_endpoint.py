@@ -10,7 +10,7 @@ from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.endpoint import Address, secrets_in
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sinks.opensearch.endpoint import OpenSearchEndpoint
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint

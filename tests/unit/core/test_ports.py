@@ -23,7 +23,7 @@ from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core import ports
 from airflow_cdc.kinds import WINGS
 from airflow_cdc.sinks.hudi.client import HudiSink
-from airflow_cdc.sinks.hudi.stage import Stage as HudiStage
+from airflow_cdc.sinks.hudi.client import Stage as HudiStage
 from airflow_cdc.sinks.hudi.timeline import Commit as HudiCommit
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.control import IcebergControlStore
@@ -32,9 +32,9 @@ from airflow_cdc.sinks.iceberg_changelog.client import ChangelogSink
 from airflow_cdc.sinks.jdbc.client import JdbcSink
 from airflow_cdc.sinks.opensearch.client import SearchSink
 from airflow_cdc.sinks.opensearch.control import OpenSearchControlStore
+from airflow_cdc.sinks.opensearch.indexes import Stage as SearchStage
 from airflow_cdc.sinks.opensearch.record import Commit
-from airflow_cdc.sinks.opensearch.stage import Stage as SearchStage
-from airflow_cdc.sinks.topics.client import Topics
+from airflow_cdc.sinks.topics import Topics
 from airflow_cdc.sources.mariadb.client import MariaDbSource
 from airflow_cdc.sources.mysql.client import MySqlSource
 from airflow_cdc.sources.mysql.hold import Hold

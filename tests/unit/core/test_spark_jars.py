@@ -6,8 +6,7 @@ import pytest
 
 from airflow_cdc.core.spark_jars import GivenJars, SparkVersion, misfits, missing
 from airflow_cdc.kinds import jars_for
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
-from airflow_cdc.sinks.iceberg.kind import catalog_needs
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint, catalog_needs
 from stack.fetch import jars_of
 from stack.versions import SPARK
 from tests.unit.builders import PIPELINE

@@ -35,7 +35,7 @@ from airflow_cdc.hooks.rabbitmq import CdcRabbitMqHook
 from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.notifications.webhook import address
 from airflow_cdc.provider_info import get_provider_info
-from airflow_cdc.sinks.opensearch.names import CONTROL, LETTERS, PREFIX, RECORDS
+from airflow_cdc.sinks.opensearch.indexes import CONTROL, LETTERS, PREFIX, RECORDS
 from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, MYSQL_NEEDS, Need
 from stack import pages, recording, versions
 from tests.paths import ROOT

@@ -13,8 +13,7 @@ import pytest
 from airflow_cdc.config.settings import OPTIONS
 from airflow_cdc.core.spark_jars import GivenJars, SparkVersion, misfits, missing
 from airflow_cdc.kinds import jars_for
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
-from airflow_cdc.sinks.iceberg.kind import catalog_needs
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint, catalog_needs
 from stack import pages as made
 from stack.airflow import AirflowServer, AirflowSettings
 from stack.versions import SPARK

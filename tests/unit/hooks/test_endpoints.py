@@ -25,7 +25,7 @@ from airflow_cdc.hooks.kafka_connect import KafkaConnectHook
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.hooks.schema_registry import SchemaRegistryHook
 from airflow_cdc.parts import Endpoints, open_parts
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.transports.kafka.registry import RegistryEndpoint
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint

@@ -16,7 +16,7 @@ from sqlalchemy.sql import quoted_name
 from sqlalchemy.types import TIMESTAMP
 
 from airflow_cdc.connectors.debezium_engine.stores.offsets import Stored, changed_meanwhile
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.controls.sql.store import described, engine_of
 from airflow_cdc.core.errors import ConnectorError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_cdc.connectors.debezium_engine.stores.table import TableOffsets
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
+from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.errors import ConnectorError
 
 NAME = "debezium_offset_storage"

@@ -10,7 +10,7 @@ import pytest
 from airflow_cdc.core.feeder import FeederFacts
 from airflow_cdc.core.observation import ConnectorState, Observation, SinkFacts, SinkTableFacts, TaskState, Unknown
 from airflow_cdc.core.topics import TopicState
-from airflow_cdc.sinks.jdbc.settings import JdbcSettings
+from airflow_cdc.sinks.jdbc.kind import JdbcSettings
 from tests.diagnosing import diagnose, make_plan
 from tests.unit.builders import HEALTHY, PIPELINE, TAKEN_AT
 

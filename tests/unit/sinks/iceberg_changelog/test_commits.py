@@ -18,7 +18,7 @@ import pytest
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.events.record import RawRecord
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
 from airflow_cdc.sinks.iceberg_changelog import client
 from airflow_cdc.sinks.iceberg_changelog.client import ChangelogSink
 from airflow_cdc.sinks.iceberg_changelog.commits import committed_up_to, written

@@ -10,9 +10,8 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_cdc.config.registry import load_registry
-from airflow_cdc.controls.iceberg.settings import IcebergControlSettings
-from airflow_cdc.controls.sql.endpoint import SqlEndpoint
-from airflow_cdc.controls.sql.kind import SqlControlSettings
+from airflow_cdc.controls.iceberg import IcebergControlSettings
+from airflow_cdc.controls.sql.kind import SqlControlSettings, SqlEndpoint
 from airflow_cdc.controls.sql.store import SqlControlStore
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, UsageError
@@ -24,8 +23,8 @@ from airflow_cdc.hooks.sql_control import SqlControlHook
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.lineage import datasets
 from airflow_cdc.parts import Endpoints, open_parts
-from airflow_cdc.sinks.iceberg.endpoint import IcebergEndpoint
-from airflow_cdc.sinks.none.client import NoEndpoint, NoSinkClient
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
+from airflow_cdc.sinks.none import NoEndpoint, NoSinkClient
 from airflow_cdc.sources.mysql.client import MySqlEndpoint
 
 THREE = """\

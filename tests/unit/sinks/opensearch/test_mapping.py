@@ -26,8 +26,8 @@ from airflow_cdc.core.types import (
     Uuid,
 )
 from airflow_cdc.hooks.opensearch import CdcOpenSearchHook
+from airflow_cdc.sinks.opensearch.indexes import index_of
 from airflow_cdc.sinks.opensearch.mapping import check_keyed, field, properties
-from airflow_cdc.sinks.opensearch.names import index_of
 from airflow_cdc.sinks.opensearch.versions import MOST_EPOCHS, MOST_OFFSETS, epoch_of, of_event, of_read
 
 

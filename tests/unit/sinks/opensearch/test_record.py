@@ -10,7 +10,7 @@ import pytest
 from airflow_cdc.core.errors import SinkError, UnknownStateError
 from airflow_cdc.core.stamp import EPOCH, READ_EPOCH, Stamp
 from airflow_cdc.sinks.opensearch import versions
-from airflow_cdc.sinks.opensearch.names import index_of, prefix_of
+from airflow_cdc.sinks.opensearch.indexes import index_of, prefix_of
 from airflow_cdc.sinks.opensearch.record import KEPT, Commit, Record
 
 STAMPED = Stamp(3).to_summary()

@@ -1,14 +1,33 @@
-"""The client of a sink that is only the topics: its tables are elsewhere, and known to nobody here."""
+"""The topics themselves: consumers that nobody has to know, put right through what they read. Their tables are elsewhere."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.kind import Lazy, SinkKind
 from airflow_cdc.core.observation import SinkTableFacts
+from airflow_cdc.core.pipeline import SinkSpec
+from airflow_cdc.core.settings import key, settings
+from airflow_cdc.core.setup import Setup
 
 WHERE = "the topics' consumers"
+
+
+@settings
+class TopicsSettings(SinkSpec):
+    """Whoever reads the topics. Nobody's tables are read or written: what the topics say is compared and corrected."""
+
+    namespace: str = key("Not used with topics.", default="")
+    writer: Literal["consumers"] = key(
+        "Who writes the tables: the topics' consumers.", default="consumers", kw_only=True
+    )
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return "the topics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +73,17 @@ class Topics:
     def row_count(self, namespace: str, table: str, version: int) -> int | None:  # noqa: ARG002 - as Sink asks
         """Not known without reading the topic."""
         return None
+
+
+# `airflow cdc init` has no question about it
+SETUP = Setup()
+
+KIND = SinkKind(
+    name="topics",
+    title="Consumers of the topics",
+    settings=TopicsSettings,
+    endpoint=Lazy(f"{__name__}:TopicsEndpoint"),
+    client=Lazy(f"{__name__}:Topics"),
+    hook=None,
+    setup=Lazy(f"{__name__}:SETUP"),
+)

@@ -1,4 +1,4 @@
-"""The client of a pipeline without a sink: it refuses every call with a one-line error."""
+"""No sink: consumers unknown to this package read the pipeline's events. Its client refuses every call with a one-line error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import NoReturn, Self
 
 from airflow_cdc.core.endpoint import CallLimits
-from airflow_cdc.core.pipeline import no_sink
+from airflow_cdc.core.kind import Lazy, SinkKind
+from airflow_cdc.core.pipeline import NoSink, no_sink
 from airflow_cdc.core.setup import Setup
 
 WHERE = "no sink"
@@ -40,3 +41,13 @@ class NoSinkClient:
 
 # `airflow cdc init` has no question about it
 SETUP = Setup()
+
+KIND = SinkKind(
+    name="none",
+    title="No sink",
+    settings=NoSink,
+    endpoint=Lazy(f"{__name__}:NoEndpoint"),
+    client=Lazy(f"{__name__}:NoSinkClient"),
+    hook=None,
+    setup=Lazy(f"{__name__}:SETUP"),
+)
