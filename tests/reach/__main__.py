@@ -42,7 +42,7 @@ from airflow_cdc.kinds import rules_for
 from airflow_cdc.sources.mysql.facts import BinlogFile
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.slot import WalStatus, forecast
-from airflow_cdc.transports.direct.kind import DirectSettings
+from airflow_cdc.transports.direct import DirectSettings
 from airflow_cdc.transports.rabbitmq.kind import RabbitMqSettings
 from tests.paths import ROOT
 from tests.unit.builders import CONNECTOR, HEALTHY, PIPELINE, SOURCE, UUID

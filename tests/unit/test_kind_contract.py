@@ -22,7 +22,7 @@ from airflow_cdc.sinks.topics import TopicsEndpoint
 from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.sources.postgres.session import PostgresEndpoint
 from airflow_cdc.testing import KindContract
-from airflow_cdc.transports.direct.client import DirectEndpoint
+from airflow_cdc.transports.direct import DirectEndpoint
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 

@@ -1,4 +1,4 @@
-"""The Kafka transport: topic ids and ends, small topics as records, Debezium's schema history.
+"""The Kafka transport: topic ids and ends, small topics as records, Debezium's schema history, consumer groups.
 
 Every method opens short-lived clients with bounded timeouts, so a KafkaTransport may be shared by threads.
 """
@@ -9,17 +9,17 @@ import base64
 import time
 import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.text import read_json
 from airflow_cdc.core.topics import Compaction, NewestRecord, TopicState
-from airflow_cdc.transports.kafka.groups import KafkaGroups
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all, read_newest
 
-__all__ = ["KafkaEndpoint", "KafkaTransport"]
+__all__ = ["KafkaEndpoint", "KafkaGroups", "KafkaTransport"]
 
 _NO_ID: Final = uuid.UUID(int=0)
 _MISSING: Final = 3  # UNKNOWN_TOPIC_OR_PARTITION
@@ -284,3 +284,27 @@ def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[
         name: (str(settings["cleanup.policy"]["value"]), int(settings["delete.retention.ms"]["value"]))
         for name, settings in described.items()
     }
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaGroups:
+    """The groups of one cluster, as core.ports.Groups. They are asked for by name: kafka-python cannot read those of Connect's own workers."""
+
+    endpoint: KafkaEndpoint
+
+    def members(self, group: str) -> tuple[str, ...]:
+        """See core.ports.Groups. Raises TransportError, also where the user may not describe the group."""
+        with admin(self.endpoint) as client, explaining(self.endpoint.where, f"describe the consumer group {group}"):
+            description: dict[str, Any] = client.describe_groups([group])[group]
+        return tuple(sorted(str(member["client_id"]) for member in description.get("members") or ()))
+
+    def committed(self, group: str) -> dict[str, dict[int, int]]:
+        """See core.ports.Groups."""
+        where = self.endpoint.where
+        with admin(self.endpoint) as client, explaining(where, f"read the offsets of the consumer group {group}"):
+            answers = client.list_group_offsets({group: None}).get(group, {})
+        offsets: dict[str, dict[int, int]] = {}
+        for part, at in answers.items():
+            if at.offset >= 0:  # else nothing was committed
+                offsets.setdefault(part.topic, {})[part.partition] = at.offset
+        return offsets

@@ -1,16 +1,44 @@
-"""The problems that a diagnosis can find in RabbitMQ's queues."""
+"""The problems that a diagnosis can find in RabbitMQ's queues, and the error messages of its server and clients, as a connector reports them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from airflow_cdc.core.error_texts import CUT, LOGIN_REFUSED, KnownText
 from airflow_cdc.core.problem import WARNING, AnyCase, Evidence, Problem, Rules
 from airflow_cdc.decisions.diagnosis.evidence import evidence, transport_of
 from airflow_cdc.decisions.diagnosis.strategy import STRATEGIES
 from airflow_cdc.decisions.diagnosis.topic_rows import TOPIC_ROWS
-from airflow_cdc.transports.rabbitmq.error_texts import TEXTS
 from airflow_cdc.transports.rabbitmq.queue import STREAM, Moved, moved_of
+
+TEXTS: Final[tuple[KnownText, ...]] = (
+    KnownText(
+        "TRANSPORT_MISCONFIGURED",
+        131,
+        r"NOT_FOUND - no (exchange|queue) '",
+        "the exchange or the queue that the connector writes to does not exist; a channel that this has closed stays closed",
+    ),
+    KnownText(
+        "TRANSPORT_MISCONFIGURED",
+        132,
+        r"PRECONDITION_FAILED - inequivalent arg ",
+        "the connector declares its queue with other arguments than it has, so it cannot start",
+    ),
+    KnownText(
+        "CONNECTOR_FAILED",
+        139,
+        r"ACCESS_REFUSED - (Login was refused|access to (exchange|queue|vhost|topic))|NOT_ALLOWED - (access|vhost)",
+        LOGIN_REFUSED,
+    ),
+    KnownText(
+        "CONNECTOR_FAILED_TRANSIENT",
+        196,
+        r"CONNECTION_FORCED|AlreadyClosedException|ShutdownSignalException|delivery acknowledgement on channel \d+ timed out",
+        CUT,
+    ),
+)
+
 
 _WHERE: Final = "RabbitMQ's queues"
 

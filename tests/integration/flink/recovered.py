@@ -35,8 +35,7 @@ from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.repair import repair
 from airflow_cdc.spark_apps.verify import verify
-from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport
-from airflow_cdc.transports.direct.kind import DirectSettings
+from airflow_cdc.transports.direct import DirectEndpoint, DirectSettings, DirectTransport
 from stack.flink import FlinkCluster
 from stack.mysql import MySqlServer, User
 from stack.process import wait_until

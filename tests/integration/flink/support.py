@@ -24,8 +24,7 @@ from airflow_cdc.parts import Parts
 from airflow_cdc.sinks.none import NoEndpoint, NoSinkClient
 from airflow_cdc.sources.mysql.client import MySqlEndpoint, MySqlSource
 from airflow_cdc.sources.mysql.kind import MySqlSettings as MySqlPart
-from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport
-from airflow_cdc.transports.direct.kind import DirectSettings
+from airflow_cdc.transports.direct import DirectEndpoint, DirectSettings, DirectTransport
 from stack.flink import FlinkCluster
 from stack.mysql import MySqlServer
 from stack.process import wait_until

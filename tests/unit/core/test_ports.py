@@ -42,9 +42,8 @@ from airflow_cdc.sources.mysql.replica import MySqlReplication
 from airflow_cdc.sources.mysql.server_log import XaTransaction
 from airflow_cdc.sources.postgres.client import PostgresSource
 from airflow_cdc.sources.postgres.slot import SlotHolds
-from airflow_cdc.transports.direct.client import DirectTransport
-from airflow_cdc.transports.kafka.client import KafkaTransport
-from airflow_cdc.transports.kafka.groups import KafkaGroups
+from airflow_cdc.transports.direct import DirectTransport
+from airflow_cdc.transports.kafka.client import KafkaGroups, KafkaTransport
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import Record
 from airflow_cdc.transports.rabbitmq.client import RabbitMqTransport

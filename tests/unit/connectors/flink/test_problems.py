@@ -19,7 +19,7 @@ from airflow_cdc.decisions.diagnosis.strategy import FULL, TRANSLATE
 from airflow_cdc.kinds import rules_for
 from airflow_cdc.sinks.hudi.kind import HudiSettings
 from airflow_cdc.sinks.iceberg.kind import IcebergSettings
-from airflow_cdc.transports.direct.kind import DirectSettings
+from airflow_cdc.transports.direct import DirectSettings
 from tests.unit.builders import CONTROL, PIPELINE, SOURCE, UUID, seen
 from tests.unit.faults import NO_SINK, PURGED
 from tests.unit.tables import column, table

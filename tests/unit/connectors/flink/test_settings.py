@@ -12,7 +12,7 @@ from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 from airflow_cdc.connectors.flink.kind import FlinkSettings
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.secrets import mask_config
-from airflow_cdc.transports.direct.client import DirectEndpoint, DirectTransport
+from airflow_cdc.transports.direct import DirectEndpoint, DirectTransport
 from tests.unit.tables import column, table
 
 SHOP = {"connector": "mysql-cdc", "database-name": "shop", "table-name": "ord.*", "password": "hush-1"}

@@ -1,4 +1,4 @@
-"""The client of a pipeline in which nothing lies between connector and sink: it has no topics."""
+"""Nothing between connector and sink: the connector writes the sink itself, and there are no topics."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import NoReturn, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import UsageError
+from airflow_cdc.core.kind import Lazy, TransportKind
+from airflow_cdc.core.pipeline import TransportSpec
+from airflow_cdc.core.settings import key, settings
+from airflow_cdc.core.setup import Setup
 from airflow_cdc.core.topics import NewestRecord, PartitionRanges, TopicState
 
 WHERE = "no transport"
+
+
+@settings
+class DirectSettings(TransportSpec):
+    """Nothing in between: the connector writes the sink itself, and events cannot be read again."""
+
+    conn_id: str = key("Not used: there is nothing to connect to.", default="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +101,17 @@ def _no_topics() -> UsageError:
         where=WHERE,
         todo="Use a connector that writes to topics where events must be read again.",
     )
+
+
+# `airflow cdc init` has no question about it
+SETUP = Setup()
+
+KIND = TransportKind(
+    name="direct",
+    title="No transport",
+    settings=DirectSettings,
+    endpoint=Lazy(f"{__name__}:DirectEndpoint"),
+    client=Lazy(f"{__name__}:DirectTransport"),
+    hook=None,
+    setup=Lazy(f"{__name__}:SETUP"),
+)
