@@ -7,6 +7,8 @@ import shutil
 import uuid
 from pathlib import Path
 
+from airflow_cdc.core.errors import ConnectorError
+
 
 def replace_file(path: Path, content: bytes | str, *, mode: int | None = None, like: Path | None = None) -> None:
     """Write `content` beside `path` and put it in its place. Raises OSError, and then `path` is as it was.
@@ -29,6 +31,21 @@ def replace_file(path: Path, content: bytes | str, *, mode: int | None = None, l
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def replace_connectors_file(path: Path, content: bytes, *, like: Path) -> None:
+    """`replace_file` for a file that a connector reads: with the owner and the rights of `like`, if that exists. Raises ConnectorError.
+
+    At no moment may anybody read it who may not read `like`: there are passwords in such files.
+    """
+    try:
+        replace_file(path, content, mode=0o644, like=like)
+    except OSError as error:
+        raise ConnectorError(
+            f"{path} cannot be written: {error.strerror}",
+            where=str(path),
+            todo="Let the worker's user write in that folder.",
+        ) from None
 
 
 def _give(part: Path, model: Path) -> None:

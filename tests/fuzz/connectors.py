@@ -6,8 +6,8 @@ import base64
 import json
 from typing import Any
 
+from airflow_cdc.connectors.canal.capture import captured
 from airflow_cdc.connectors.canal.events.packets import flat_texts
-from airflow_cdc.connectors.canal.heartbeat import captured
 from airflow_cdc.connectors.canal.log import state_of
 from airflow_cdc.connectors.canal.statements import read_statements as canal_statements
 from airflow_cdc.connectors.debezium.config import ConnectorSettings

@@ -18,12 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from airflow_cdc.connectors.canal.capture import SERVER_MODE, kept_elsewhere
+from airflow_cdc.connectors.canal.capture import DESTINATION, SERVER_MODE, captured, kept_elsewhere
 from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.cursor import TYPE, CursorCodec
-from airflow_cdc.connectors.canal.heartbeat import captured
 from airflow_cdc.connectors.canal.kind import CanalSettings
-from airflow_cdc.connectors.canal.properties import DESTINATION
 from airflow_cdc.connectors.debezium.config import ConnectorSettings
 from airflow_cdc.connectors.debezium.connector import address_in
 from airflow_cdc.connectors.debezium.healing import publication_of

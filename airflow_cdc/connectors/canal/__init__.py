@@ -19,6 +19,6 @@ KIND = ConnectorKind(
         )
     },
     through=("kafka", "rabbitmq"),
-    config_rules=Lazy(".heartbeat:RULES", __name__),
+    config_rules=Lazy(".capture:RULES", __name__),
     voice=Lazy(".error_texts:VOICE", __name__),
 )

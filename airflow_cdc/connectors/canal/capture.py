@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import ClassVar, Final, NamedTuple
 
 from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE, WAY_OUT, CanalValues
-from airflow_cdc.connectors.canal.properties import DESTINATION
-from airflow_cdc.connectors.moving import heartbeat_check
+from airflow_cdc.connectors.java_properties import parse
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
+from airflow_cdc.connectors.rules import PlainRules, heartbeat_check
+from airflow_cdc.core.capture import ConfigRules
 from airflow_cdc.core.check import Check
-from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
+from airflow_cdc.core.errors import CdcError, ConfigError, ConnectorError, SchemaError
 from airflow_cdc.core.table import Table
+from airflow_cdc.core.text import number_in
 
 AUTO_RESET: Final = "canal.auto.reset.latest.pos.mode"
 GTID: Final = "canal.instance.gtidon"
@@ -57,6 +60,12 @@ _KEPT_BY: Final[Mapping[str, str]] = {
     "group-instance.xml": _MEMORY,
 }
 _FIELDS: Final = ("canal.instance.filter.field", "canal.instance.filter.black.field")
+DESTINATION: Final = "canal.instance.destination"
+DETECTING: Final = "canal.instance.detecting.enable"
+DETECTING_SQL: Final = "canal.instance.detecting.sql"
+_DETECTING_INTERVAL: Final = "canal.instance.detecting.interval.time"
+_ONLY_READS: Final = ("select", "show", "explain", "desc")  # as Canal tells them
+_DETECTING_SECONDS: Final = 3  # as in the file that Canal comes with
 
 
 class _Fault(NamedTuple):
@@ -295,3 +304,51 @@ def start_of(config: Mapping[str, str]) -> str:
     if config.get(START_TIME):
         return f"a position found by {START_TIME} {config[START_TIME]}"
     return "the log's end at that time: changes before it are lost"
+
+
+def read_config(conf: str, destination: str, where: str) -> dict[str, str]:
+    """canal.properties and the destination's instance.properties, whose values win, read as Java reads them. Raises ConnectorError.
+
+    A property that was given to the server's JVM with -D is not seen.
+    """
+    files = (Path(conf) / "canal.properties", Path(conf) / destination / "instance.properties")
+    config: dict[str, str] = {}
+    for file in files:
+        try:
+            text = file.read_text(encoding="utf-8", errors="replace")
+            config |= {name: value.strip() for name, value in parse(text).items()}
+        except ValueError as error:
+            raise ConnectorError(
+                f"{file} cannot be read: {error}", where=where, todo="Correct that escape: Canal cannot read it either."
+            ) from None
+        except OSError as error:
+            raise ConnectorError(
+                f"{file} cannot be read: {error.strerror}",
+                where=where,
+                todo="Correct connector.conf and connector.name in pipelines.yaml; the folder must be there on the worker.",
+            ) from None
+    return {**config, DESTINATION: destination}
+
+
+def interval_ms(config: Mapping[str, str]) -> int:
+    """How often Canal writes to its source; 0: never. Only that moves its cursor while nobody else writes.
+
+    Canal runs `canal.instance.detecting.sql` every few seconds, to see whether its server is alive. A statement that writes
+    makes a transaction, which Canal reads like any other. One of other tables it passes on, and its cursor with it, when it
+    is more than 5 s younger than the last such one. So without such writes the cursor may rest before transactions that hold
+    nothing for Canal.
+    """
+    sql = config.get(DETECTING_SQL, "").strip().lower()
+    if not is_on(config, DETECTING) or not sql or sql.startswith(_ONLY_READS):
+        return 0
+    seconds = number_in(config.get(_DETECTING_INTERVAL, "").strip())
+    return 1000 * (_DETECTING_SECONDS if seconds is None else seconds)
+
+
+def captured(config: Mapping[str, str]) -> CanalCapture:
+    """The settings of a destination, with its heartbeats. Raises ConfigError for one that cannot be followed."""
+    return replace(CanalCapture.from_config(config), heartbeat_ms=interval_ms(config))
+
+
+# What Canal's settings do to names, keys and values.
+RULES: Final[ConfigRules] = PlainRules("Canal", captured)

@@ -9,13 +9,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from airflow_cdc.connectors.canal.capture import ADDRESS, GTID, STANDBY, CanalCapture, is_on, kept_elsewhere, start_of
+from airflow_cdc.connectors.canal.capture import (
+    ADDRESS,
+    GTID,
+    STANDBY,
+    CanalCapture,
+    captured,
+    interval_ms,
+    is_on,
+    kept_elsewhere,
+    read_config,
+    start_of,
+)
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.endpoint import ZOOKEEPER, CanalEndpoint
 from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE
-from airflow_cdc.connectors.canal.heartbeat import captured, interval_ms
 from airflow_cdc.connectors.canal.log import LogState, read_log
-from airflow_cdc.connectors.canal.properties import read_config
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, Cursors, CursorStore
 from airflow_cdc.connectors.canal.stores.file import FileCursors
 from airflow_cdc.connectors.canal.stores.zookeeper import ZooKeeperCursors

@@ -30,7 +30,7 @@ KIND = ConnectorKind(
         ),
     },
     through=("kafka",),
-    over_topics=Lazy(".variants:variant_of", __name__),
+    over_topics=Lazy(".strimzi:variant_of", __name__),
     config_rules=Lazy(".config_rules:RULES", __name__),
     voice=Lazy(".error_texts:VOICE", __name__),
 )

@@ -48,7 +48,7 @@ from airflow_cdc.connectors.debezium.rows import (
     row_refusals,
     without_left_out,
 )
-from airflow_cdc.connectors.moving import heartbeat_check, keep_alive_check, quick_heartbeats
+from airflow_cdc.connectors.rules import heartbeat_check, keep_alive_check, quick_heartbeats
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import CdcError, ConfigError, SchemaError
 from airflow_cdc.core.table import Table

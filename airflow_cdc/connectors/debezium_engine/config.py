@@ -15,8 +15,8 @@ from typing import Final
 
 from airflow_cdc.connectors.debezium.names import SINK
 from airflow_cdc.connectors.java_properties import lines, parse, written
-from airflow_cdc.connectors.whole_file import replace_file
 from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.files import replace_connectors_file
 
 _SOURCE: Final = "debezium.source."
 _SERVER: Final = "debezium."
@@ -82,8 +82,8 @@ def change_config(path: Path, changes: Mapping[str, str | None], where: str) -> 
         new_text = edited(text, changes)
     except ValueError as error:
         raise _malformed(path, where, error) from None
-    replace_file(path.with_name(f"{path.name}.before"), _bytes(text), like=path)
-    replace_file(path, _bytes(new_text), like=path)
+    replace_connectors_file(path.with_name(f"{path.name}.before"), _bytes(text), like=path)
+    replace_connectors_file(path, _bytes(new_text), like=path)
 
 
 def edited(text: str, changes: Mapping[str, str | None]) -> str:

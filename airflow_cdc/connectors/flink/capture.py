@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from airflow_cdc.connectors.moving import heartbeat_check, keep_alive_check
 from airflow_cdc.connectors.patterns import SlowPatternError, fits
-from airflow_cdc.connectors.plain_rules import PlainRules
+from airflow_cdc.connectors.rules import PlainRules, heartbeat_check, keep_alive_check
 from airflow_cdc.core.capture import ConfigRules
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError

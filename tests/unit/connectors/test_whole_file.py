@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_cdc.connectors.whole_file import replace_file
 from airflow_cdc.core.errors import ConnectorError
+from airflow_cdc.files import replace_connectors_file
 
 
 def test_a_file_with_passwords_is_never_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def test_a_file_with_passwords_is_never_open_to_others(tmp_path: Path, monkeypat
         sync(descriptor)
 
     monkeypatch.setattr("airflow_cdc.files.os.fsync", noted)
-    replace_file(path, b"new", like=path)
+    replace_connectors_file(path, b"new", like=path)
     assert (path.read_bytes(), path.stat().st_mode & 0o777, modes) == (b"new", 0o600, [0o600])
     assert list(tmp_path.iterdir()) == [path]
 
@@ -37,6 +37,6 @@ def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, monkeypatch:
 
     monkeypatch.setattr("airflow_cdc.files.os.fsync", full)
     with pytest.raises(ConnectorError, match="No space left"):
-        replace_file(path, b"new", like=path)
+        replace_connectors_file(path, b"new", like=path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]

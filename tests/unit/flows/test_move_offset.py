@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.connector import ConnectOffsetStore, DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec, moved
 from airflow_cdc.connectors.debezium.offsets.postgres import PostgresCodec, value_at
-from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
 from airflow_cdc.core.observation import (

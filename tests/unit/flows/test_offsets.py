@@ -7,9 +7,8 @@ from unittest.mock import call
 
 import pytest
 
-from airflow_cdc.connectors.debezium.connector import DebeziumConnector
+from airflow_cdc.connectors.debezium.connector import ConnectOffsetStore, DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.connectors.debezium.stores.connect import ConnectOffsetStore
 from airflow_cdc.control.control import Control
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.flows import offsets as stored_offset

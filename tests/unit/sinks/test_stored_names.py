@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.connectors.debezium import address
+from airflow_cdc.connectors.debezium import connector
 from airflow_cdc.control import document
 from airflow_cdc.core import stamp
 from airflow_cdc.decisions import abandon
@@ -34,7 +34,7 @@ NAMES = {
     "cdc.state": control.STATE,
     "cdc.stage.": stage.PROPERTY,
     "cdc.": stage.OWN,
-    "cdc.detour.was.": address.WAS,
+    "cdc.detour.was.": connector.WAS,
     "closed": document.CLOSED,
     "writes": document.WRITES,
     "format": document.FORMAT,

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, changed_meanwhile, parsed, readable, text
-from airflow_cdc.connectors.whole_file import replace_file
 from airflow_cdc.core.errors import MALFORMED, ConnectorError, DeadlineError
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.poll import poll_until
+from airflow_cdc.files import replace_connectors_file
 
 _WRITTEN_S: Final = 3.0  # Canal writes the file in moments; one that stays unreadable for so long is damaged
 
@@ -90,7 +90,7 @@ class FileCursors:
 
     def _write(self, path: Path, content: bytes) -> None:
         """Whole or not at all, with the old file's owner and rights: Canal must be able to write it again."""
-        replace_file(path, content, like=self.path)
+        replace_connectors_file(path, content, like=self.path)
 
     def _unreadable(self, why: str) -> ConnectorError:
         return ConnectorError(

@@ -8,9 +8,9 @@ from typing import Final
 
 from airflow_cdc.connectors.debezium_engine.java_map import JavaMap, NotAMapError
 from airflow_cdc.connectors.debezium_engine.stores.offsets import Stored, changed_meanwhile
-from airflow_cdc.connectors.whole_file import replace_file
 from airflow_cdc.core.errors import ConnectorError, DeadlineError
 from airflow_cdc.core.poll import NotYet, poll_until
+from airflow_cdc.files import replace_connectors_file
 
 # a running engine writes the file from its beginning, so a reader may see half of it
 _HALF_WRITTEN_SECONDS: Final = 2.0
@@ -37,9 +37,11 @@ class FileOffsets:
         if _texts(now).get(key) != before:
             raise changed_meanwhile(self.where)
         if self.path.exists():
-            replace_file(self.path.with_name(f"{self.path.name}.before"), self.path.read_bytes(), like=self.path)
+            replace_connectors_file(
+                self.path.with_name(f"{self.path.name}.before"), self.path.read_bytes(), like=self.path
+            )
         new = now.having(key.encode(), None if value is None else value.encode())
-        replace_file(self.path, new.to_bytes(), like=self.path)
+        replace_connectors_file(self.path, new.to_bytes(), like=self.path)
 
     def _map(self) -> JavaMap:
         def whole() -> JavaMap:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_cdc.connectors.canal.heartbeat import ENABLED, RULES, SQL, interval_ms
+from airflow_cdc.connectors.canal.capture import DETECTING, DETECTING_SQL, RULES, interval_ms
 from tests.unit.connectors.canal.settings import FOLLOWED
 
-WRITES = {ENABLED: "true", SQL: "insert into retl.xdual values(1,now()) on duplicate key update x=now()"}
+WRITES = {DETECTING: "true", DETECTING_SQL: "insert into retl.xdual values(1,now()) on duplicate key update x=now()"}
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ WRITES = {ENABLED: "true", SQL: "insert into retl.xdual values(1,now()) on dupli
         ({}, 0),
         (WRITES, 3000),
         ({**WRITES, "canal.instance.detecting.interval.time": "10"}, 10_000),
-        ({**WRITES, ENABLED: "false"}, 0),
-        ({**WRITES, SQL: " SELECT 1"}, 0),  # as in the file that Canal comes with
-        ({**WRITES, SQL: "show status"}, 0),
-        ({ENABLED: "true"}, 0),
+        ({**WRITES, DETECTING: "false"}, 0),
+        ({**WRITES, DETECTING_SQL: " SELECT 1"}, 0),  # as in the file that Canal comes with
+        ({**WRITES, DETECTING_SQL: "show status"}, 0),
+        ({DETECTING: "true"}, 0),
     ],
 )
 def test_only_a_statement_that_writes_counts(more: dict[str, str], milliseconds: int) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.capture import AUTO_RESET, START_FILE, CanalCapture, kept_elsewhere
+from airflow_cdc.connectors.canal.capture import AUTO_RESET, DESTINATION, START_FILE, CanalCapture, kept_elsewhere
 from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.cursor import CursorCodec
 from airflow_cdc.connectors.canal.problems import RULES
-from airflow_cdc.connectors.canal.properties import DESTINATION
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.observation import SchemaFacts, TaskState, TransportFacts
 from airflow_cdc.core.pipeline import NO_SINK

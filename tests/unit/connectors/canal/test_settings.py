@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.capture import CanalCapture, matches, start_of
+from airflow_cdc.connectors.canal.capture import DESTINATION, CanalCapture, matches, read_config, start_of
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.connectors.canal.events.mysql import TIME_ZONE
 from airflow_cdc.connectors.canal.kind import CanalSettings
-from airflow_cdc.connectors.canal.properties import DESTINATION, read_config
 from airflow_cdc.connectors.commands import Commands
 from airflow_cdc.connectors.java_properties import parse
 from airflow_cdc.core.errors import ConfigError, ConnectorError, SchemaError

@@ -13,8 +13,7 @@ from kubernetes import config as kubernetes_config
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.kind import DebeziumSettings
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
-from airflow_cdc.connectors.debezium.strimzi import StrimziDebezium
-from airflow_cdc.connectors.debezium.variants import variant_of
+from airflow_cdc.connectors.debezium.strimzi import StrimziDebezium, variant_of
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.connectors.kafka_connect.strimzi import KafkaConnectors
 from airflow_cdc.core.errors import ConfigError, ConnectorError

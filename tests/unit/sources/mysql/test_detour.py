@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_cdc.connectors.debezium.address import WAS, is_away, pointed_at, pointed_back
+from airflow_cdc.connectors.debezium.connector import WAS, is_away, pointed_at, pointed_back
 from airflow_cdc.core.observation import (
     ControlFacts,
     Observation,

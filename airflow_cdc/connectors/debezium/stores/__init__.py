@@ -1,1 +1,0 @@
-"""Where Debezium's offset is kept, one module per place."""
