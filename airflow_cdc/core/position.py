@@ -1,9 +1,8 @@
-"""Positions in a source's log, as neutral values: a position, a recovery's watermark W, and whether one is available; the
-place of a change there, and which changes a watermark covers.
+"""Positions in a source's log, as neutral values: a position, a recovery's watermark W, which changes it covers, and whether one is available.
 
 Only the source knows the parts of a position (sources/*/position.py). Everything else only compares, prints and
-stores it. In JSON a position carries its kind, so a document can be read without its source at hand. The source also
-describes once, as `Covered`, which changes a watermark covers: code that asks whether an event is covered knows no log format.
+stores it. In JSON a position carries its kind, so a document can be read without its source at hand. The source also says
+once, as `Covered`, which changes a watermark covers: code that asks whether an event is covered knows no log format.
 """
 
 from __future__ import annotations
