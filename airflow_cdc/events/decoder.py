@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ from airflow_cdc.events.record import (
     Want,
     Wires,
 )
-from airflow_cdc.events.value import WRONG, Values, as_is
+from airflow_cdc.events.value import WRONG, Conversion, Values, as_is
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _UNREAD: Final = (*MALFORMED, ArithmeticError)  # Arrow's own errors are among them
 # Values of a column, and its type → what is kept of them
-_Keep: TypeAlias = Callable[[Sequence[Any], pa.DataType], Any]
+_Keep: TypeAlias = Callable[[Sequence[object], pa.DataType], Sequence[object]]
 _USUAL: Final = frozenset({CREATE, UPDATE, DELETE, TOMBSTONE})
 # The facts of a change, in their order in a batch
 FACTS: Final[Mapping[str, pa.DataType]] = {
@@ -111,7 +111,7 @@ class _Carried:
     label: str
     type: pa.DataType
     nullable: bool
-    read: Callable[[Any], Any]
+    read: Conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class _Image:
 
     part: _Part
     present: Sequence[int]
-    columns: Sequence[Any]
+    columns: Sequence[Sequence[object]]
     wrong: Mapping[int, Sequence[str]]  # place of a change → labels
 
     def array(self, size: int) -> pa.Array:
@@ -134,9 +134,9 @@ class _Image:
             places[at] = None if at in left_out else n
         return structs.take(pa.array(places, pa.int64()))
 
-    def rows(self, size: int) -> list[tuple[Any, ...] | None]:
+    def rows(self, size: int) -> list[tuple[object, ...] | None]:
         """As a tuple for each change, None where it has no such part, or a wrong one."""
-        rows: list[tuple[Any, ...] | None] = [None] * size
+        rows: list[tuple[object, ...] | None] = [None] * size
         for at, row in zip(self.present, zip(*self.columns, strict=True), strict=True):
             rows[at] = None if at in self.wrong else row
         return rows
@@ -215,7 +215,7 @@ def _carried(columns: Sequence[Column], values: Values, *, in_key: bool = False)
     return tuple(carried)
 
 
-def _as_values(values: Sequence[Any], _: pa.DataType) -> Sequence[Any]:
+def _as_values(values: Sequence[object], _: pa.DataType) -> Sequence[object]:
     return values
 
 
@@ -227,7 +227,7 @@ def _read(part: _Part, opened: Sequence[Opened], keep: _Keep) -> _Image:
     there = [wires for wires in images if wires is not None] if len(present) < len(images) else images
     wrong: dict[int, list[str]] = {}
     columns = []
-    by_column: Iterable[Sequence[Any]] = zip(*there, strict=True) if there else ((),) * len(part.columns)
+    by_column: Iterable[Wires] = zip(*there, strict=True) if there else ((),) * len(part.columns)
     for column, wires in zip(part.columns, by_column, strict=True):
         kept, bad = _column(column, wires, keep)
         columns.append(kept)
@@ -236,7 +236,7 @@ def _read(part: _Part, opened: Sequence[Opened], keep: _Keep) -> _Image:
     return _Image(part, present, columns, wrong)
 
 
-def _column(column: _Carried, wires: Sequence[Any], keep: _Keep) -> tuple[Any, Sequence[int]]:
+def _column(column: _Carried, wires: Wires, keep: _Keep) -> tuple[Sequence[object], Sequence[int]]:
     """What is kept of the column's values, and the places of those that are none."""
     read = column.read
     try:
@@ -249,8 +249,8 @@ def _column(column: _Carried, wires: Sequence[Any], keep: _Keep) -> tuple[Any, S
     return _one_by_one(column, wires, keep)
 
 
-def _one_by_one(column: _Carried, wires: Sequence[Any], keep: _Keep) -> tuple[Any, Sequence[int]]:
-    values, wrong = list[Any](), list[int]()
+def _one_by_one(column: _Carried, wires: Wires, keep: _Keep) -> tuple[Sequence[object], Sequence[int]]:
+    values, wrong = list[object](), list[int]()
     for at, wire in enumerate(wires):
         value, is_one = _one(column, wire)
         values.append(value)
@@ -259,7 +259,7 @@ def _one_by_one(column: _Carried, wires: Sequence[Any], keep: _Keep) -> tuple[An
     return keep(values, column.type), wrong
 
 
-def _one(column: _Carried, wire: Any) -> tuple[Any, bool]:
+def _one(column: _Carried, wire: object) -> tuple[object, bool]:
     """A value, and whether it is one of the column's: NULL is one where the column may hold it."""
     if wire is WRONG:
         return None, False
@@ -283,7 +283,7 @@ def _reasons(opened: Sequence[Opened], images: Sequence[_Image]) -> list[str | N
     return reasons
 
 
-def _facts(home: Record, change: Opened, bad: str | None) -> tuple[Any, ...]:
+def _facts(home: Record, change: Opened, bad: str | None) -> tuple[object, ...]:
     at = change.at or NO_PLACE
     return (
         home.partition,

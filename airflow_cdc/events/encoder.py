@@ -6,9 +6,9 @@ column, as is a column whose values can't be written exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from airflow_cdc.events.record import READ, Opened
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
-    from airflow_cdc.events.value import Values
+    from airflow_cdc.events.value import Conversion, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Encoder:
     """Makes changes of one table's rows. `writes`: each column's name, and what makes a Connect value of its value."""
 
     table: Table
-    writes: tuple[tuple[str, Callable[[Any], Any]], ...]
+    writes: tuple[tuple[str, Conversion], ...]
 
     def changes(self, rows: pa.Table) -> Iterator[Opened]:
         """Each row, in the columns' sink types, as a row of a snapshot. Raises SchemaError for a value that can't be written."""
@@ -35,7 +35,7 @@ class Encoder:
             wires = [self._wire(name, write, value) for (name, write), value in zip(self.writes, row, strict=True)]
             yield Opened(READ, key=[wires[one] for one in at], after=wires)
 
-    def _wire(self, name: str, write: Callable[[Any], Any], value: Any) -> Any:
+    def _wire(self, name: str, write: Conversion, value: object) -> object:
         if value is None:
             return None
         try:
@@ -61,12 +61,12 @@ def encoder(table: Table, values: Values) -> Encoder:
     return Encoder(table, tuple((name, write) for name, write in made if write is not None))
 
 
-def logical(values: pa.Array | pa.ChunkedArray) -> Sequence[Any]:
+def logical(values: pa.Array | pa.ChunkedArray) -> Sequence[object]:
     """A column's values as a table of values reads and writes them: an instant is microseconds, a date days."""
     kind = values.type
     if pa.types.is_timestamp(kind):
         values = values.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
     elif pa.types.is_date(kind):
         values = values.cast(pa.date32()).cast(pa.int32())
-    read: Sequence[Any] = values.to_pylist()
+    read: Sequence[object] = values.to_pylist()
     return read

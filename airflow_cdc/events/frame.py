@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Table
@@ -26,7 +26,7 @@ class Sealed(NamedTuple):
 class Standing(NamedTuple):
     """Where in the source's log corrections stand, also in the words of the connector's own offset, and when (epoch microseconds)."""
 
-    at: Mapping[str, Any]
+    at: Mapping[str, object]
     micros: int
     position: Position
 

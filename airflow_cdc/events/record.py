@@ -13,7 +13,7 @@ from airflow_cdc.core.table import Table
 # Kafka's headers of a record, in its own order; a name may be there twice
 Headers: TypeAlias = Sequence[tuple[str, bytes]]
 # The Connect values of a row, or a key, by the column's place; None for NULL and for a field that is not there
-Wires: TypeAlias = Sequence[Any]
+Wires: TypeAlias = Sequence[object]
 
 CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE = "c", "u", "d", "r", "t", "tombstone"
 OPS = (CREATE, UPDATE, DELETE, READ, TRUNCATE, TOMBSTONE)
@@ -134,7 +134,7 @@ class Unreadable(ValueError):  # noqa: N818 - a record is, no program is wrong
         super().__init__(why)
         self.why, self.doubted, self.unknown, self.schema_id, self.value = why, doubted, unknown, schema_id, value
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unreadable, (self.why, self.doubted, self.unknown, self.schema_id, self.value)
 
 

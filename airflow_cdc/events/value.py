@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.compare.json_text import json_writer
@@ -57,6 +57,9 @@ class Wrong(Enum):
 
 
 WRONG: Final = Wrong.WRONG
+T = TypeVar("T")
+# One form of a column's values → another; each row of a table of values knows the type that it takes
+Conversion: TypeAlias = Callable[[Any], object]
 DECIMAL_DIGITS: Final = 38  # a sink's decimals have no more: a decimal of more digits is text
 
 
@@ -64,7 +67,7 @@ class NoValueError(ValueError):
     """A Connect value that is no value of its column."""
 
 
-def as_is(value: Any) -> Any:
+def as_is(value: T) -> T:
     """The read of a column whose Connect value is its value."""
     return value
 
@@ -144,8 +147,8 @@ class Value:
     """
 
     shape: Shape
-    read: Callable[[Any], Any]
-    write: Callable[[Any], Any] | None = None
+    read: Conversion
+    write: Conversion | None = None
     doubt: str = ""
     wide: Shape | None = None
 

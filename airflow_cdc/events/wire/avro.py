@@ -11,19 +11,18 @@ import json
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from io import BytesIO
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from airflow_cdc.events.record import Headers, Ids, SchemaId, Unreadable
-from airflow_cdc.events.value import WRONG, Shape, Wire, as_is
+from airflow_cdc.events.value import WRONG, Conversion, Shape, Wire, Wrong, as_is
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import fitted, is_shortest, scaled
 from airflow_cdc.events.wire.drafts import Draft
 from airflow_cdc.events.wire.ids import Framing
 
 Json: TypeAlias = Any
-# A value as fastavro reads it, never None → a Connect value
-_Take: TypeAlias = Callable[[Any], Any]
 
 _PLAIN: Final = {
     "int": {Wire.INT},
@@ -85,7 +84,7 @@ class Avro:
         known: dict[SchemaId, _Compiled] = {}
         names = legal_name if self.renamed else str
 
-        def read(data: bytes, headers: Headers) -> Any:
+        def read(data: bytes, headers: Headers) -> object:
             schema_id, begin = self.framing.split(data, headers)
             if (compiled := known.get(schema_id)) is None:
                 if schema_id not in schemas:
@@ -120,8 +119,8 @@ def legal_name(name: str) -> str:
 class _Compiled(NamedTuple):
     """A schema: what reads a message by it, what takes its value apart, and where that puts the names of unknown fields."""
 
-    reader: Callable[[BytesIO], Any]
-    take: _Take
+    reader: Callable[[BytesIO], object]
+    take: Conversion
     unknown: set[str]
 
 
@@ -155,7 +154,7 @@ class _Reading:
     names: Callable[[str], str]
     unknown: set[str] = field(default_factory=set)
 
-    def take(self, schema: Json, shape: Shape) -> _Take:
+    def take(self, schema: Json, shape: Shape) -> Conversion:
         """What makes a Connect value of what fastavro reads."""
         schema = self._one(schema)
         kind = schema["type"] if isinstance(schema, dict) else schema
@@ -181,11 +180,11 @@ class _Reading:
             schema = self.named[schema]
         return schema
 
-    def _nullable(self, schema: Json, shape: Shape) -> _Take:
+    def _nullable(self, schema: Json, shape: Shape) -> Conversion:
         take = self.take(schema, shape)
         return take if take is as_is else (lambda value: None if value is None else take(value))
 
-    def _struct(self, schema: Json, shape: Shape) -> _Take:
+    def _struct(self, schema: Json, shape: Shape) -> Conversion:
         fields = {one["name"]: one["type"] for one in schema["fields"]}
         parts = [self.names(name) for name, _ in shape.parts]
         takes = [
@@ -196,7 +195,7 @@ class _Reading:
         others = frozenset(fields.keys() - set(parts)) if shape.whole else frozenset()
         unknown = self.unknown
 
-        def struct_(value: Mapping[str, Any]) -> tuple[Any, ...]:
+        def struct_(value: Mapping[str, object]) -> tuple[object, ...]:
             unknown.update(others)
             values = list(map(value.get, parts))
             for at, take in converters:
@@ -207,10 +206,10 @@ class _Reading:
         return struct_
 
 
-def _decimal(written: int, wanted: int) -> _Take:
+def _decimal(written: int, wanted: int) -> Conversion:
     """Unscaled bytes → a decimal of the column's scale; WRONG if it has more digits."""
 
-    def decimal(value: bytes) -> Any:
+    def decimal(value: bytes) -> Decimal | Wrong:
         if not is_shortest(value):
             return WRONG
         number = scaled(value, written)

@@ -30,9 +30,9 @@ class AvroDraft:
     """
 
     head: bytes
-    schema: Any
+    schema: object
     text: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
     legal: Callable[[str], str]
 
     @classmethod
@@ -46,7 +46,7 @@ class AvroDraft:
         stream.seek(begin)
         try:
             schema = fastavro.parse_schema(without_logical(json.loads(text)), named_schemas={})
-            fields: Any = fastavro.schemaless_reader(stream, schema, None)
+            fields = fastavro.schemaless_reader(stream, schema, None)
         except (*_MALFORMED, fastavro.schema.SchemaParseException) as error:
             raise Unreadable(f"no Avro of schema {schema_id.number}: {type(error).__name__}") from None
         if not isinstance(fields, dict) or stream.tell() != len(data):
@@ -57,15 +57,15 @@ class AvroDraft:
         """See Draft."""
         return self.legal(column)
 
-    def inside(self, part: Any) -> Mapping[str, Any] | None:
+    def inside(self, part: Any) -> Mapping[str, object] | None:
         """See Draft."""
         return None if part is None else dict(part)
 
-    def struct(self, fields: Mapping[str, Any]) -> Any:
+    def struct(self, fields: Mapping[str, object]) -> dict[str, object]:
         """See Draft."""
         return dict(fields)
 
-    def part(self, shape: Shape, value: Any) -> Any:
+    def part(self, shape: Shape, value: Any) -> object:
         """See Draft."""
         if value is None:
             return None
@@ -95,7 +95,7 @@ class AvroDraft:
             schema = _record(field["type"], named)
         return [str(one["name"]) for one in schema["fields"]]
 
-    def sealed(self, fields: Mapping[str, Any]) -> bytes:
+    def sealed(self, fields: Mapping[str, object]) -> bytes:
         """See Draft."""
         stream = BytesIO()
         fastavro.schemaless_writer(stream, self.schema, dict(fields), strict=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from decimal import Context, Decimal
-from typing import Any, Final
+from typing import Final
 
-from airflow_cdc.events.value import WRONG
+from airflow_cdc.events.value import WRONG, Wrong
 
 # as many digits as PostgreSQL has: numeric(3,-2) is sent with the scale 2046
 WIDE: Final = Context(prec=200_000)
@@ -51,7 +51,7 @@ def of_double(number: float, scale: int) -> Decimal:
     return fitted.copy_abs() if fitted.is_zero() else fitted
 
 
-def fitted(number: Decimal, scale: int) -> Any:
+def fitted(number: Decimal, scale: int) -> Decimal | Wrong:
     """The number with a column's scale; WRONG if it has more digits than that.
 
     A column that was widened has events of both scales in one batch.

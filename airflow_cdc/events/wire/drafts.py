@@ -45,7 +45,7 @@ class Draft(Protocol):
         """The inverse of `inside`."""
         ...
 
-    def part(self, shape: Shape, value: Any) -> Part:
+    def part(self, shape: Shape, value: object) -> Part:
         """A Connect value by its shape (a struct's may be a mapping of its fields); None: NULL."""
         ...
 

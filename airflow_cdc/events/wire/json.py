@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from airflow_cdc.events.record import Headers, SchemaId, Unreadable
-from airflow_cdc.events.value import WRONG, Shape, Wire, nearest_single
+from airflow_cdc.events.value import WRONG, Conversion, Shape, Wire, Wrong, nearest_single
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.decimals import is_shortest, scaled
 from airflow_cdc.events.wire.drafts import Draft, not_written
@@ -36,7 +36,7 @@ NOT_JSON: Final = "is not JSON"
 _WORDS: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _LARGEST: Final = struct.unpack("<f", b"\xff\xff\x7f\x7f")[0]
 # A value as the fast reader has it → the value; None where there is nothing to do
-_Finish: TypeAlias = Callable[[Any], Any]
+_Finish: TypeAlias = Conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Json:
         if fast is None:
             return slow
 
-        def read(text: bytes, headers: Headers) -> Any:
+        def read(text: bytes, headers: Headers) -> object:
             _checked(text)
             try:
                 return fast(text)
@@ -95,7 +95,7 @@ class _Slow:
     shape: Shape
     wrapped: bool | None
 
-    def __call__(self, text: bytes, _: Headers) -> Any:
+    def __call__(self, text: bytes, _: Headers) -> object:
         unknown: set[str] = set()
         value = _valued(self._opened(_parsed(text)), self.shape, unknown)
         if value is WRONG or value is None:
@@ -104,7 +104,7 @@ class _Slow:
             raise Unreadable(unknown=tuple(sorted(unknown)), value=value)
         return value
 
-    def _opened(self, value: Any) -> Any:
+    def _opened(self, value: object) -> object:
         wrapped = self.wrapped
         if wrapped is None and isinstance(value, dict):
             # only a struct with a field of this name can be mistaken for one in a schema
@@ -118,7 +118,7 @@ class _Slow:
         return value.get("payload") if wrapped and isinstance(value, dict) else value
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed(text: bytes) -> object:
     try:
         return json.loads(_checked(text), parse_float=Digits.of, parse_int=_whole, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
@@ -135,7 +135,7 @@ def _checked(text: bytes) -> str:
         raise Unreadable(NOT_UTF8) from error
 
 
-def _whole(text: str) -> Any:
+def _whole(text: str) -> int | Digits:
     return int(text) if len(text) <= 4000 else Digits.of(text)  # Python refuses to read longer ones
 
 
@@ -143,7 +143,7 @@ def _no_constant(_: str) -> float:
     raise ValueError(NOT_JSON)
 
 
-def _valued(value: Any, shape: Shape, unknown: set[str]) -> Any:
+def _valued(value: object, shape: Shape, unknown: set[str]) -> object:
     """The value as `shape` wants it; names of fields that a whole struct does not have are added to `unknown`."""
     if value is None:
         return None
@@ -159,12 +159,15 @@ def _valued(value: Any, shape: Shape, unknown: set[str]) -> Any:
             return [_valued(one, of, unknown) for one in value] if type(value) is list else WRONG
         case Wire.MAP if shape.of is not None:
             of = shape.of
-            whole = type(value) is dict and all(_is_text(name) for name in value)
-            return {name: _valued(one, of, unknown) for name, one in value.items()} if whole else WRONG
+            return (
+                {name: _valued(one, of, unknown) for name, one in value.items()}
+                if type(value) is dict and all(map(_is_text, value))
+                else WRONG
+            )
     return _SCALARS[shape.wire](value, shape)
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> TypeGuard[str]:
     """Whether it is text, without half of a surrogate pair."""
     if type(value) is not str:
         return False
@@ -175,19 +178,19 @@ def _is_text(value: Any) -> bool:
     return True
 
 
-def _int(value: Any, _: Shape) -> Any:
+def _int(value: object, _: Shape) -> int | Wrong:
     return value if type(value) is int else WRONG
 
 
-def _boolean(value: Any, _: Shape) -> Any:
+def _boolean(value: object, _: Shape) -> bool | Wrong:
     return value if type(value) is bool else WRONG
 
 
-def _string(value: Any, _: Shape) -> Any:
+def _string(value: object, _: Shape) -> str | Wrong:
     return value if _is_text(value) else WRONG
 
 
-def _float64(value: Any, _: Shape) -> Any:
+def _float64(value: Any, _: Shape) -> float | Wrong:
     if type(value) is str and value in _WORDS:
         return float(value)
     if type(value) not in {int, Digits}:
@@ -199,7 +202,7 @@ def _float64(value: Any, _: Shape) -> Any:
     return number if math.isfinite(number) else WRONG
 
 
-def _float32(value: Any, shape: Shape) -> Any:
+def _float32(value: Any, shape: Shape) -> float | Wrong:
     number = _float64(value, shape)
     if number is WRONG or not math.isfinite(number):
         return number
@@ -207,19 +210,19 @@ def _float32(value: Any, shape: Shape) -> Any:
     return _nearest(number, exact)
 
 
-def _bytes(value: Any, _: Shape) -> Any:
+def _bytes(value: object, _: Shape) -> bytes | Wrong:
     try:
         return base64.b64decode(value, validate=True) if _is_text(value) else WRONG
     except (binascii.Error, ValueError):
         return WRONG
 
 
-def _decimal(value: Any, shape: Shape) -> Any:
+def _decimal(value: object, shape: Shape) -> Decimal | Wrong:
     raw = _bytes(value, shape)
     return scaled(raw, shape.scale) if raw is not WRONG and is_shortest(raw) else WRONG
 
 
-_SCALARS: Final[Mapping[Wire, Callable[[Any, Shape], Any]]] = {
+_SCALARS: Final[Mapping[Wire, Callable[[object, Shape], object]]] = {
     Wire.INT: _int,
     Wire.FLOAT32: _float32,
     Wire.FLOAT64: _float64,
@@ -233,7 +236,7 @@ _SCALARS: Final[Mapping[Wire, Callable[[Any, Shape], Any]]] = {
 # --- FLOAT: rounded once -------------------------------------------------------------------------------------------------
 
 
-def _nearest(number: float, exact: Fraction) -> Any:
+def _nearest(number: float, exact: Fraction) -> float | Wrong:
     """The number of single precision that is nearest to `exact`, whose double is `number`; the even one of two."""
     try:
         near = struct.unpack("<f", struct.pack("<f", number))[0]
@@ -258,7 +261,7 @@ def _bits(number: float) -> int:
 # --- by msgspec: what converters write -----------------------------------------------------------------------------------
 
 
-def _fast(shape: Shape, wrapped: bool | None) -> Callable[[bytes], Any] | None:
+def _fast(shape: Shape, wrapped: bool | None) -> Callable[[bytes], object] | None:
     """Reads what a converter writes; any ValueError leaves the bytes to _Slow. None for a shape that msgspec can't have."""
     names = {name for name, _ in shape.parts}
     if shape.wire is not Wire.STRUCT or (wrapped is None and "payload" in names):
@@ -269,7 +272,7 @@ def _fast(shape: Shape, wrapped: bool | None) -> Callable[[bytes], Any] | None:
             plain = msgspec.json.Decoder(inner).decode
             return lambda text: finish(plain(text))
         beside = [] if wrapped else _fields(shape)  # the fields themselves, or a payload that has them
-        made: Any = msgspec.defstruct(
+        made = msgspec.defstruct(
             "Either",
             [*beside, ("payload", inner | None, None)],
             gc=False,
@@ -279,7 +282,7 @@ def _fast(shape: Shape, wrapped: bool | None) -> Callable[[bytes], Any] | None:
         return None
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(made).decode
 
-    def read(text: bytes) -> Any:
+    def read(text: bytes) -> object:
         event = decode(text)
         if event.payload is not None:
             return finish(event.payload)
@@ -343,13 +346,13 @@ def _decimal_of(raw: bytes, scale: int) -> Decimal:
     return scaled(raw, scale)
 
 
-def _of_struct(parts: Sequence[_Finish | None]) -> _Finish:
+def _of_struct(parts: Sequence[_Finish | None]) -> Callable[[Any], tuple[object, ...]]:
     left = [(at, finish) for at, finish in enumerate(parts) if finish is not None]
     as_tuple = msgspec.structs.astuple
     if not left:
         return as_tuple
 
-    def finished(event: Any) -> tuple[Any, ...]:
+    def finished(event: Any) -> tuple[object, ...]:
         values = list(as_tuple(event))
         for at, finish in left:
             if (value := values[at]) is not None:
@@ -391,7 +394,7 @@ class JsonSchema:
         """See Wiring."""
         read = Json(wrapped=False).reader(shape, schemas)
 
-        def framed(data: bytes, headers: Headers) -> Any:
+        def framed(data: bytes, headers: Headers) -> object:
             _, begin = self.framing.split(data, headers)
             return read(data[begin:], headers)
 

@@ -135,7 +135,7 @@ class JsonDraft:
     wrapped: bool | None = None
 
     @cached_property
-    def _outer(self) -> Mapping[str, Any] | None:
+    def _outer(self) -> Mapping[str, msgspec.Raw] | None:
         """{schema, payload}; None if the value is bare."""
         raw = _opened(self.data)
         around = raw.keys() == {"schema", "payload"} if self.wrapped is None else self.wrapped
@@ -159,7 +159,7 @@ class JsonDraft:
         """See Draft."""
         return b"{" + b",".join(text_of(name).encode() + b":" + one for name, one in fields.items()) + b"}"
 
-    def part(self, shape: Shape, value: Any) -> bytes:
+    def part(self, shape: Shape, value: object) -> bytes:
         """See Draft."""
         return json_of(shape, value).encode()
 
@@ -180,7 +180,7 @@ class JsonDraft:
         return self.struct({name: inner if name == "payload" else bytes(one) for name, one in self._outer.items()})
 
 
-def _opened(data: bytes) -> Mapping[str, Any]:
+def _opened(data: bytes) -> Mapping[str, msgspec.Raw]:
     try:
         return _PARTS.decode(data)
     except (ValueError, RecursionError) as error:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from airflow_cdc.events.record import Headers, Ids, SchemaId, Unreadable
-from airflow_cdc.events.value import WRONG, Missing, Shape, Wire
+from airflow_cdc.events.value import WRONG, Missing, Shape, Wire, Wrong
 from airflow_cdc.events.wire import Read, Schemas
 from airflow_cdc.events.wire.avro import legal_name
 from airflow_cdc.events.wire.decimals import fitted, is_shortest, scaled
@@ -90,7 +91,7 @@ class Protobuf:
             own = readers[schema_id, indexes] = reading.message(message, shape), reading.unknown
             return own
 
-        def read(data: bytes, headers: Headers) -> Any:
+        def read(data: bytes, headers: Headers) -> object:
             schema_id, begin = self.framing.split(data, headers)
             try:
                 indexes, begin = _indexes(data, begin)
@@ -158,7 +159,7 @@ class _Message:
     """
 
     places: Mapping[int, tuple[int, _Take, bool]]
-    empty: tuple[Any, ...]
+    empty: tuple[object, ...]
     lists: tuple[int, ...] = ()
     others: frozenset[str] = frozenset()
     unknown: set[str] = field(default_factory=set)
@@ -190,7 +191,7 @@ class _Message:
             self.unknown.update(self.others)
         return tuple(values)
 
-    def take(self, data: bytes, at: int) -> tuple[Any, int]:
+    def take(self, data: bytes, at: int) -> tuple[tuple[Any, ...], int]:
         """The message behind its length."""
         size, at = _varint(data, at)
         end = at + size
@@ -216,7 +217,7 @@ class _Reading:
         own = {one.name: one for one in message.fields}
         fields = [(self.names(name), part) for name, part in shape.parts]
         places: dict[int, tuple[int, _Take, bool]] = {}
-        empty: list[Any] = []
+        empty: list[object] = []
         lists: list[int] = []
         for place, (name, part) in enumerate(fields):
             one = own.pop(name, None)
@@ -251,7 +252,7 @@ class _Reading:
         message = self.messages.get(one.type)
         return None if message is None or of.wire is not Wire.STRUCT else self.message(message, of).take
 
-    def _missing(self, one: ProtoField, shape: Shape, *, fits: bool) -> Any:
+    def _missing(self, one: ProtoField, shape: Shape, *, fits: bool) -> object:
         """What it means that a field is not in a message. A list never tells NULL from no elements."""
         if shape.missing is Missing.NULL or (not one.repeated and (one.presence or one.type not in _SCALARS)):
             return None
@@ -265,7 +266,7 @@ class _Reading:
         part = Shape(shape.wire, missing=Missing.ZERO)
         parts = self.message(_KNOWN[name], Shape(Wire.STRUCT, (("value", part),))).take
 
-        def wrapped(data: bytes, at: int) -> tuple[Any, int]:
+        def wrapped(data: bytes, at: int) -> tuple[object, int]:
             (value,), at = parts(data, at)
             return value, at
 
@@ -277,7 +278,7 @@ class _Reading:
             shape.scale,
         )
 
-        def decimal(data: bytes, at: int) -> tuple[Any, int]:
+        def decimal(data: bytes, at: int) -> tuple[Decimal | Wrong, int]:
             (raw, digits), at = parts(data, at)
             if not is_shortest(raw):
                 return WRONG, at
@@ -347,7 +348,7 @@ def _boolean(data: bytes, at: int) -> tuple[bool, int]:
 def _fixed(code: str) -> _Take:
     unpack, size = struct.Struct(code).unpack_from, struct.calcsize(code)
 
-    def fixed(data: bytes, at: int) -> tuple[Any, int]:
+    def fixed(data: bytes, at: int) -> tuple[object, int]:
         return unpack(data, at)[0], at + size
 
     return fixed
@@ -367,7 +368,7 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _each(take: _Take) -> _Take:
-    def each(data: bytes, at: int) -> tuple[list[Any], int]:
+    def each(data: bytes, at: int) -> tuple[list[object], int]:
         value, at = take(data, at)
         return [value], at
 
@@ -377,9 +378,9 @@ def _each(take: _Take) -> _Take:
 def _packed(take: _Take) -> _Take:
     """Numbers one behind the other, behind the length of them all."""
 
-    def packed(data: bytes, at: int) -> tuple[list[Any], int]:
+    def packed(data: bytes, at: int) -> tuple[list[object], int]:
         size, at = _varint(data, at)
-        end, values = at + size, list[Any]()
+        end, values = at + size, list[object]()
         if end > len(data):
             raise ValueError
         while at < end:
@@ -396,7 +397,7 @@ def _past(kind: int) -> _Take:
     """Goes past a value that is nobody's, or of another type than was asked for."""
     take = _SKIPS[kind]
 
-    def past(data: bytes, at: int) -> tuple[Any, int]:
+    def past(data: bytes, at: int) -> tuple[Wrong, int]:
         return WRONG, take(data, at)[1]
 
     return past
@@ -417,7 +418,7 @@ class _Scalar:
     kind: int
     take: _Take
     wires: frozenset[Wire]
-    zero: Any
+    zero: object
 
 
 _INT: Final = frozenset({Wire.INT})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.connectors.debezium.events.keys import KeyReader
 from airflow_cdc.core.errors import ConfigError
@@ -69,7 +69,7 @@ class Appended:
         )
 
 
-def _bad(op: Any, row: Any) -> str:
+def _bad(op: object, row: object) -> str:
     if op not in _OPS:
         return f"unknown op {op}"
     return "the change has no row after it" if row is None and op in WITH_AFTER else ""

@@ -115,7 +115,7 @@ def _router(value: Wiring, block: SourceBlock, schemas: Schemas) -> Callable[[Re
     return table_of
 
 
-def _named(schema: Any, table: Any) -> str | None:
+def _named(schema: object, table: object) -> str | None:
     return f"{schema}.{table}" if type(schema) is str and type(table) is str else None
 
 
@@ -210,14 +210,14 @@ class _Opener:
             parts = (*parts, None if struct is None or struct is WRONG else struct[inside])
         return self.block.place(parts, ts_ms)
 
-    def _images(self, event: Sequence[Any], op: Any) -> tuple[Wires | None, Wires | None]:
+    def _images(self, event: Sequence[Any], op: object) -> tuple[Wires | None, Wires | None]:
         """The images that such an operation has."""
         layout = self.layout
         after = event[layout.after] if layout.after is not None and op in WITH_AFTER else None
         before = event[layout.before] if layout.before is not None and op in WITH_BEFORE else None
         return None if before is WRONG else before, None if after is WRONG else after
 
-    def _bad(self, op: Any, place: LogPlace | None, before: Wires | None, after: Wires | None) -> str:
+    def _bad(self, op: object, place: LogPlace | None, before: Wires | None, after: Wires | None) -> str:
         """Why a change can't be applied, whatever its values are."""
         if type(op) is not str:
             return "the value is not a change event: it has no op"
@@ -232,7 +232,7 @@ class _Opener:
         return ""
 
 
-def snapshot_of(value: Any) -> str:
+def snapshot_of(value: object) -> str:
     """Debezium writes true, first, last and their like for a row of its own snapshot; false, or nothing, for a change."""
     if value is None or value == "false":
         return ""

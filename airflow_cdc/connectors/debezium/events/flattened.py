@@ -59,7 +59,7 @@ _NUMBERS: Final = frozenset(
     }
 )
 # The row's own fields behind its columns, and the record's headers → one part of the envelope; None if it has none
-_Part: TypeAlias = Callable[[Sequence[Any], Mapping[str, bytes]], Any]
+_Part: TypeAlias = Callable[[Wires, Mapping[str, bytes]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class _Parts:
         )
 
 
-def _nothing(_: Sequence[Any], __: Mapping[str, bytes]) -> Any:
+def _nothing(_: Wires, __: Mapping[str, bytes]) -> None:
     return None
 
 
@@ -170,7 +170,7 @@ def _field(at: int) -> _Part:
 def _header(name: str, *, number: bool) -> _Part:
     """A header is text, and empty for NULL."""
 
-    def part(_: Sequence[Any], headers: Mapping[str, bytes]) -> Any:
+    def part(_: Wires, headers: Mapping[str, bytes]) -> object:
         try:
             text = headers.get(name, b"").decode()
         except UnicodeDecodeError:
@@ -234,7 +234,7 @@ class _Opener:
             unknown=unknown if op in WITH_AFTER else (),
         )
 
-    def _op(self, added: Sequence[Any], headers: Mapping[str, bytes]) -> tuple[str, str]:
+    def _op(self, added: Wires, headers: Mapping[str, bytes]) -> tuple[str, str]:
         """The operation, and why it is none. Where nothing tells an INSERT, an UPDATE has the same effect."""
         op, deleted = self.parts.op(added, headers), self.parts.deleted(added, headers)
         if deleted not in (None, "true", "false"):
@@ -245,7 +245,7 @@ class _Opener:
             return UPDATE, ""
         return (op, "") if op in _OPS else ("", "unknown op" if op is WRONG else f"unknown op {op}")
 
-    def _place(self, added: Sequence[Any], headers: Mapping[str, bytes], ts_ms: int | None) -> LogPlace | None:
+    def _place(self, added: Wires, headers: Mapping[str, bytes], ts_ms: int | None) -> LogPlace | None:
         if not self.parts.place:
             return None
         return BLOCKS[self.frame.source].place([part(added, headers) for part in self.parts.place], ts_ms)

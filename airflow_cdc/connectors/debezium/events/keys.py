@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_cdc.events.frame import said
 from airflow_cdc.events.record import Record, Unreadable, Wires
@@ -30,7 +30,7 @@ class Key(NamedTuple):
     wires: Wires | None = None
     garbled: str = ""
     bad: str = ""
-    mark: Any = None
+    mark: object = None
 
 
 _NOT_WANTED = Key()

@@ -30,7 +30,18 @@ from airflow_cdc.connectors.debezium.events.texts import (
     iso_instant,
 )
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.events.value import DECIMAL_DIGITS, NoValueError, Shape, Value, Wire, as_is, bounded, document, within
+from airflow_cdc.events.value import (
+    DECIMAL_DIGITS,
+    Conversion,
+    NoValueError,
+    Shape,
+    Value,
+    Wire,
+    as_is,
+    bounded,
+    document,
+    within,
+)
 from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, of_double
 from airflow_cdc.sources.mysql.types import BLOBS, INTEGERS, SPATIAL, TEXTS, type_of, words_of
 
@@ -144,9 +155,9 @@ def _signed(number: Decimal) -> int:
     return whole if whole < 2**63 else whole - 2**64
 
 
-def _same(shape: Shape, check: Callable[[Any], Any], **more: Any) -> Value:
+def _same(shape: Shape, check: Conversion, *, doubt: str = "", wide: Shape | None = None) -> Value:
     """A value that is carried as it is."""
-    return Value(shape, check, check, **more)
+    return Value(shape, check, check, doubt, wide)
 
 
 def _decimal(column: Column, modes: DecodeModes) -> Value:
@@ -169,11 +180,11 @@ def _precise(precision: int, scale: int, modes: DecodeModes) -> Value:
     return Value(Shape(Wire.DECIMAL, scale=scale), _fitting(precision, scale), Decimal)
 
 
-def _fitting(precision: int, scale: int) -> Callable[[Decimal], Any]:
+def _fitting(precision: int, scale: int) -> Callable[[Decimal], Decimal | str]:
     """The read of what is within the column's digits: a decimal, or a text where a sink's decimals have fewer digits."""
     limit = Decimal(1).scaleb(precision - scale)
 
-    def read(number: Decimal) -> Any:
+    def read(number: Decimal) -> Decimal | str:
         if number.copy_abs() >= limit:
             raise NoValueError
         if precision <= DECIMAL_DIGITS:
@@ -185,20 +196,20 @@ def _fitting(precision: int, scale: int) -> Callable[[Decimal], Any]:
     return read
 
 
-def _of_double(number: float, scale: int, fitting: Callable[[Decimal], Any]) -> Any:
+def _of_double(number: float, scale: int, fitting: Callable[[Decimal], Decimal | str]) -> Decimal | str:
     try:
         return fitting(of_double(number, scale))
     except ValueError:
         raise NoValueError from None
 
 
-def _written(text: str, scale: int, fitting: Callable[[Decimal], Any]) -> Any:
+def _written(text: str, scale: int, fitting: Callable[[Decimal], Decimal | str]) -> Decimal | str:
     if _NUMBER.fullmatch(text) is None or len(text.partition(".")[2]) > scale:
         raise NoValueError
     return fitting(Decimal(text))
 
 
-def _plain(number: Any, scale: int) -> str:
+def _plain(number: Decimal | str, scale: int) -> str:
     return f"{Decimal(number):.{scale}f}"
 
 
@@ -227,7 +238,7 @@ def _bit(column: Column, _: DecodeModes) -> Value:
     return Value(_BYTES, partial(_bits, size=size), partial(_of_bits, size=size))
 
 
-def _bits(raw: bytes, size: int) -> Any:
+def _bits(raw: bytes, size: int) -> Decimal | int:
     """Little-endian."""
     number = int.from_bytes(raw, "little")
     if not 0 < len(raw) <= (size + 7) // 8 or number >= 2**size:
@@ -235,7 +246,7 @@ def _bits(raw: bytes, size: int) -> Any:
     return Decimal(number) if size == 64 else number
 
 
-def _of_bits(number: Any, size: int) -> bytes:
+def _of_bits(number: Decimal | int, size: int) -> bytes:
     return int(number).to_bytes((size + 7) // 8, "little")
 
 
@@ -400,7 +411,7 @@ def _spatial(column: Column, __: DecodeModes) -> Value:
     return Value(shape, _geometry, _of_point, wide=Shape(Wire.STRUCT, (*ordinates, *written)))
 
 
-def _geometry(parts: tuple[Any, Any]) -> dict[str, object]:
+def _geometry(parts: tuple[object, object]) -> dict[str, object]:
     srid, wkb = parts
     number = 0 if srid is None else srid
     if type(wkb) is not bytes or type(number) is not int:
@@ -408,7 +419,7 @@ def _geometry(parts: tuple[Any, Any]) -> dict[str, object]:
     return {"srid": within(number, -(2**31), 2**31 - 1), "wkb": wkb}
 
 
-def _of_geometry(shape: Mapping[str, Any]) -> dict[str, object]:
+def _of_geometry(shape: Mapping[str, object]) -> dict[str, object]:
     return {"wkb": shape["wkb"], "srid": shape["srid"] or None}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal as Number
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, AnyStr, Final, TypeAlias
 
 from airflow_cdc.connectors.debezium.events.texts import (
     BYTES_IN_TEXT,
@@ -27,7 +27,18 @@ from airflow_cdc.connectors.debezium.names import is_true
 from airflow_cdc.core.dead_letter import MISREAD
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Array, Bits, Decimal, Text, Unsupported
-from airflow_cdc.events.value import DECIMAL_DIGITS, WRONG, NoValueError, Shape, Value, Wire, as_is, bounded, document
+from airflow_cdc.events.value import (
+    DECIMAL_DIGITS,
+    WRONG,
+    Conversion,
+    NoValueError,
+    Shape,
+    Value,
+    Wire,
+    as_is,
+    bounded,
+    document,
+)
 from airflow_cdc.events.wire.decimals import DOUBLE_DIGITS, WIDE, of_double
 from airflow_cdc.sources.postgres.types import words_of
 
@@ -150,7 +161,7 @@ def _mode_refused(field: _Field, setting: str, value: str, instead: str) -> Sche
     return _refused(field.column, why, f"Set {setting}={instead} on the connector.")
 
 
-def _read_again(value: Any, write: Callable[[Any], Any], reader: Callable[[Any], Any]) -> Any:
+def _read_again(value: object, write: Conversion, reader: Conversion) -> object:
     """The Connect value, if it is read as the same value: a placeholder is not, nor what a declared precision cuts off."""
     wire = write(value)
     if reader(wire) != value and value == value:  # noqa: PLR0124 - NaN is not equal to itself
@@ -158,12 +169,12 @@ def _read_again(value: Any, write: Callable[[Any], Any], reader: Callable[[Any],
     return wire
 
 
-def _same(shape: Shape, check: Callable[[Any], Any] = as_is) -> Value:
+def _same(shape: Shape, check: Conversion = as_is) -> Value:
     """A value that is carried as it is."""
     return Value(shape, check, as_is)
 
 
-def _elements(values: list[Any], read: Callable[[Any], Any], absent: list[int]) -> list[Any]:
+def _elements(values: list[object], read: Conversion, absent: list[int]) -> list[object]:
     """All or nothing. Many dimensions arrive as one of only NULLs; `absent` is the placeholder in an array of numbers."""
     if values == absent or (values and all(one is None for one in values)) or any(one is WRONG for one in values):
         raise NoValueError
@@ -215,17 +226,17 @@ def _digits(text: str) -> str:
     return text
 
 
-def _plain(number: Any, scale: int) -> str:
+def _plain(number: Number | str, scale: int) -> str:
     return f"{Number(number).quantize(Number(1).scaleb(-scale), context=WIDE):f}"
 
 
-def _written(text: str, fit: Callable[[Number], Any]) -> Any:
+def _written(text: str, fit: Callable[[Number], Number | str]) -> Number | str:
     if _DECIMAL.fullmatch(text) is None:
         raise NoValueError
     return fit(Number(text))
 
 
-def _of_double(number: float, scale: int, fit: Callable[[Number], Any]) -> Any:
+def _of_double(number: float, scale: int, fit: Callable[[Number], Number | str]) -> Number | str:
     try:
         return fit(of_double(number, scale))
     except ValueError:
@@ -264,7 +275,7 @@ def _of_bits(raw: bytes, size: int) -> int | Number:
     return Number(number) if size == 64 else number
 
 
-def _to_bits(number: Any) -> bytes:
+def _to_bits(number: Number | int) -> bytes:
     size = int(number).bit_length()
     return int(number).to_bytes((size + 7) // 8, "little")
 
@@ -315,7 +326,7 @@ def _present(modes: PostgresValues, _f: _Field) -> Value:
     return _same(_STRING, partial(_there, absent=modes.placeholder))
 
 
-def _there(value: Any, absent: Any) -> Any:
+def _there(value: AnyStr, absent: AnyStr) -> AnyStr:
     """The value, if it is not the placeholder."""
     if value == absent:
         raise NoValueError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.events.frame import Sealed, Standing
@@ -145,7 +145,7 @@ class EnvelopeSealer:
         return self.value.sealed(fields)
 
 
-def plain_part(draft: Draft, value: Any) -> Part:
+def plain_part(draft: Draft, value: object) -> Part:
     """A text, a number or NULL of the envelope."""
     return draft.part(_NULL, None) if value is None else draft.part(_OF[type(value)], value)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.connectors.debezium.events.sealing import (
     KeySealer,
@@ -83,7 +83,7 @@ class FlattenedSealer:
         """What stands beside the row, in its order."""
         place, fields = self.pattern.place, dict(self.form.fields)
         of_source = [part.removeprefix("source.") for part in fields if part.startswith("source.")]
-        source: Mapping[str, Any] = {
+        source: Mapping[str, object] = {
             **dict(self.block.standing(place)),
             "snapshot": snapshot,
             **clocks(of_source, place.micros),

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
-from airflow_cdc.events.record import LogPlace
+from airflow_cdc.events.record import LogPlace, Wires
 from airflow_cdc.events.value import Missing, Shape, Wire
 from airflow_cdc.sources.postgres.position import postgres_position
 from airflow_cdc.sources.postgres.visible import ORIGIN as WAL
@@ -40,12 +40,12 @@ class SourceBlock:
 
     schema: str
     parts: tuple[tuple[str, Shape], ...]
-    place: Callable[[Sequence[Any], int | None], LogPlace | None]
-    standing: Callable[[Standing], Iterable[tuple[str, Any]]]
+    place: Callable[[Wires, int | None], LogPlace | None]
+    standing: Callable[[Standing], Iterable[tuple[str, object]]]
     whole_before: bool = True
 
 
-def _is_long(number: Any) -> bool:
+def _is_long(number: object) -> TypeGuard[int]:
     return type(number) is int and -_LONG <= number < _LONG
 
 
@@ -94,15 +94,15 @@ def _of_mariadb(gtid: str) -> tuple[str, int] | None:
     return None if match is None or number is None else (match[1], number)
 
 
-def _mysql(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
+def _mysql(values: Wires, ts_ms: int | None) -> LogPlace | None:
     return _binlog(values, ts_ms, _of_mysql)
 
 
-def _mariadb(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
+def _mariadb(values: Wires, ts_ms: int | None) -> LogPlace | None:
     return _binlog(values, ts_ms, _of_mariadb)
 
 
-def _wal(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
+def _wal(values: Wires, ts_ms: int | None) -> LogPlace | None:
     """A change is ordered by its transaction id, which decides whether a read view shows it.
 
     `log_n` is the end of the transaction that was committed before it: the log sends transactions in the order of their commits,
@@ -116,7 +116,7 @@ def _wal(values: Sequence[Any], ts_ms: int | None) -> LogPlace | None:
     return LogPlace(WAL, transaction, lsn, row, "wal", _committed_before(sequence), None, ts_ms)
 
 
-def _committed_before(sequence: Any) -> int | None:
+def _committed_before(sequence: object) -> int | None:
     """Case: '["24675000","24676000"]' is 24675000, '[null,"24676000"]' nothing."""
     try:
         first = json.loads(sequence)[0] if type(sequence) is str else None
@@ -126,7 +126,7 @@ def _committed_before(sequence: Any) -> int | None:
 
 
 _BINLOG: Final = (("gtid", _STRING), ("server_id", _COUNT), ("file", _STRING), ("pos", _COUNT), ("row", _COUNT))
-_NOT_IN_BINLOG: Final[dict[str, Any]] = {
+_NOT_IN_BINLOG: Final[dict[str, object]] = {
     "server_id": 0,
     "gtid": None,
     "row": 0,
@@ -136,12 +136,12 @@ _NOT_IN_BINLOG: Final[dict[str, Any]] = {
 }
 
 
-def _in_binlog(place: Standing) -> Iterable[tuple[str, Any]]:
+def _in_binlog(place: Standing) -> Iterable[tuple[str, object]]:
     """A row of a snapshot has no event of its own, and so no number in one."""
     return (_NOT_IN_BINLOG | {**place.at}).items()
 
 
-def _at_wal(place: Standing) -> Iterator[tuple[str, Any]]:
+def _at_wal(place: Standing) -> Iterator[tuple[str, object]]:
     """The transaction is the first that the snapshot does not show, as that of a connector's own snapshot is.
 
     Case: at LSN 100, where 795:799:795 was visible, it is transaction 799, and the sequence [null,"100"].
@@ -165,6 +165,6 @@ BLOCKS: Final[Mapping[str, SourceBlock]] = {
 }
 
 
-def time_of(value: Any) -> int | None:
+def time_of(value: object) -> int | None:
     """A commit's time in milliseconds, where there is one."""
     return value if _is_long(value) else None
