@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import httpx
@@ -17,7 +17,7 @@ from airflow_cdc.answers import parsed
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlCodec
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
-from airflow_cdc.connectors.flink.job import Checkpoints, Job, job_state
+from airflow_cdc.connectors.flink.job import Checkpoints, Failures, Job, StoredStates, job_state
 from airflow_cdc.connectors.flink.rest import FlinkRest
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint
 from airflow_cdc.core.errors import MALFORMED, ConnectorError, TransportError
@@ -138,9 +138,9 @@ def _all(*calls: Callable[[], object]) -> object:
     return None
 
 
-def _job(value: dict[str, Any]) -> object:
+def _job(value: Any) -> object:
     """The connector's methods make one error of theirs of these (`answers.explained`)."""
-    job = Job(value, FLINK[2], Checkpoints(FLINK[3]))
+    job = Job(value, cast(Failures, FLINK[2]), Checkpoints(cast(StoredStates, FLINK[3])))
     return job_state(job, moved=lambda: False), job.checkpoints.newest
 
 

@@ -48,7 +48,7 @@ class Cursor:
     timestamp: int | None = None
 
     @classmethod
-    def from_value(cls, value: Mapping[str, Any]) -> Cursor:
+    def from_value(cls, value: RawOffset) -> Cursor:
         """Read a cursor as Canal stores it. Raises OffsetRejectedError listing every fault; unknown keys are none."""
         if faults := tuple(_faults(value)):
             raise OffsetRejectedError(
@@ -56,7 +56,7 @@ class Cursor:
                 reasons=faults,
                 todo=RESTORE_OFFSET,
             )
-        at, place = value[_IDENTITY]["sourceAddress"], value[_PLACE]
+        at, place = _mapping(_mapping(value[_IDENTITY])["sourceAddress"]), _mapping(value[_PLACE])
         return cls(
             f"{at['address']}:{at['port']}",
             BinlogPosition(place["journalName"], place["position"]),
@@ -102,7 +102,7 @@ class CursorCodec:
         """Every fault of a cursor that is about to be written, as text."""
         return (*_unknown(raw), *_faults(raw), *self._of_settings(raw))
 
-    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+    def at(self, position: Position, written: int | None) -> RawOffset:
         """The cursor that makes Canal start there; file and position and, where Canal follows GTIDs, the set."""
         there = mysql_position(position)
         if self.address is None:
@@ -152,7 +152,7 @@ class CursorCodec:
             yield f"identity names {address}, which is not the server that Canal reads: it would ignore the position"
 
 
-def _unknown(raw: Mapping[str, Any]) -> Iterator[str]:
+def _unknown(raw: RawOffset) -> Iterator[str]:
     """Keys that Canal does not know, at every level."""
     identity = _mapping(raw.get(_IDENTITY))
     levels = (
@@ -173,7 +173,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _faults(value: Mapping[str, Any]) -> Iterator[str]:
+def _faults(value: RawOffset) -> Iterator[str]:
     if "@type" in value and value["@type"] != TYPE:
         yield f'"@type" is {value["@type"]!r}, must be {TYPE}'
     yield from _identity_faults(value.get(_IDENTITY))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 from zoneinfo import ZoneInfo
 
 from airflow_cdc.connectors.commands import COMMAND, environment_key
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.pipeline import ConnectorSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, E
 from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
-E = TypeVar("E")
+if TYPE_CHECKING:
+    from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 
 
 def _zone(value: object) -> str:
@@ -67,10 +68,11 @@ class CanalSettings(ConnectorSpec):
 
     def at(self, endpoint: E) -> E:
         """The connection's endpoint, with this destination's files and commands."""
-        own: Any = endpoint
-        files = {"destination": self.name, "cursor": self.cursor, "conf": self.conf, "log": self.log}
-        commands = {word: tuple(shlex.split(getattr(self, word))) for word in ("start", "stop", "status")}
-        return cast("E", replace(own, **files, **commands, environment=self.environment, time_zone=self.time_zone))
+        own = cast("CanalEndpoint", endpoint)
+        start, stop, status = (tuple(shlex.split(text)) for text in (self.start, self.stop, self.status))
+        own = replace(own, destination=self.name, cursor=self.cursor, conf=self.conf, log=self.log)
+        own = replace(own, start=start, stop=stop, status=status, environment=self.environment)
+        return cast("E", replace(own, time_zone=self.time_zone))
 
 
 _COMMANDS = ("start", "stop", "status")
@@ -114,7 +116,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "canal",
     "hook-class-name": "airflow_cdc.hooks.canal.CanalHook",
     "hook-name": "Canal",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from airflow_cdc.connectors.canal.events.packets import DDL_MARK, flat_texts, is_packet
 from airflow_cdc.core.errors import MALFORMED, TransportError
@@ -52,7 +52,7 @@ def _texts(value: bytes) -> list[bytes]:
     return [value] if _MARK in value else []
 
 
-def _ddl(value: Mapping[str, Any]) -> Ddl:
+def _ddl(value: Mapping[str, object]) -> Ddl:
     """The record names one table of a RENAME, the one after it; the text names all."""
     schema, statement = str(value["database"]), str(value["sql"])
     own_table = {f"{schema}.{value['table']}"} if value.get("table") else set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from airflow_cdc.connectors.debezium.plugin_names import JSON
 
@@ -57,11 +57,11 @@ def form_of_key(data: bytes, headers: Sequence[str] = ()) -> Form:
     return Form("JSON" if is_object else "JSON that is no object", is_json=True, is_followed=is_object)
 
 
-def _is_wrapped(value: Any) -> bool:
+def _is_wrapped(value: object) -> bool:
     return isinstance(value, dict) and value.keys() == {"schema", "payload"}
 
 
-def _object(body: Mapping[str, Any]) -> str:
+def _object(body: Mapping[str, object]) -> str:
     named = (what for fields, what in _OBJECTS if fields <= body.keys())
     return next(named, ROW)
 

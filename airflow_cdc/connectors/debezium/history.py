@@ -104,7 +104,7 @@ class _Old:
 
 
 # Type → the properties that determine how a value is decoded, from the definition and from the history.
-_SIZES: Final[dict[str, tuple[Callable[[MySqlWords], Any], Callable[[_Old], Any]]]] = {
+_SIZES: Final[dict[str, tuple[Callable[[MySqlWords], object], Callable[[_Old], object]]]] = {
     "char": (lambda c: c.char_length, lambda o: o.length or 1),
     "varchar": (lambda c: c.char_length, lambda o: o.length),
     "binary": (lambda c: c.byte_length, lambda o: o.length or 1),
@@ -334,5 +334,5 @@ def _label(text: str) -> str:
     return unescaped(text[1:-1], quote).rstrip(" ")  # the server trims them
 
 
-def _number(value: Any) -> int | None:
+def _number(value: int | str | None) -> int | None:
     return None if value is None else int(value)

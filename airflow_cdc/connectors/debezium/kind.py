@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.pipeline import ConnectorSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
@@ -56,7 +56,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "kafka_connect",
     "hook-class-name": "airflow_cdc.hooks.kafka_connect.KafkaConnectHook",
     "hook-name": "Kafka Connect",

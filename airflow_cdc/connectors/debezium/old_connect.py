@@ -112,7 +112,7 @@ class OldConnectDebezium(DebeziumConnector):
             {"partition": dict(one.partition), "offset": dict(one.value)} for one in stored if one.value is not None
         ]
 
-    def alter_offsets(self, name: str, partition: Mapping[str, Any], value: Mapping[str, Any] | None) -> str:
+    def alter_offsets(self, name: str, partition: Mapping[str, object], value: Mapping[str, object] | None) -> str:
         """Write the offset of `partition` (None: a tombstone), of a connector at rest. Raises OffsetRejectedError."""
         self._at_rest(name)
         known = read_raw_offsets(self._topics, self._topic, name)

@@ -104,10 +104,10 @@ def _tables(statement: Statement, schema: str) -> set[str]:
     return {f"{own or schema}.{table}" for own, table in statement.tables}
 
 
-def _place(source: Mapping[str, Any]) -> dict[str, Any]:
+def _place(source: Mapping[str, object]) -> dict[str, object]:
     return {name: source.get(name) for name in ("gtid", "server_id", "file", "pos")}
 
 
-def _at(source: Mapping[str, Any], ddl: str) -> str:
+def _at(source: Mapping[str, object], ddl: str) -> str:
     parts = [*(str(value) for value in source.values()), ddl]
     return hashlib.sha256("|".join(parts).encode()).hexdigest()[:16]

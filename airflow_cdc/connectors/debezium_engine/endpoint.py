@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.core.endpoint import CallLimits
@@ -38,7 +38,7 @@ class EngineEndpoint:
     def __post_init__(self) -> None:
         for name in ("start", "stop", "status", "environment"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        database: Any = self.database
+        database: object = self.database
         if isinstance(database, dict):  # read from JSON
             object.__setattr__(self, "database", SqlEndpoint(**database))
 

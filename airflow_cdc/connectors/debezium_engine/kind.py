@@ -5,14 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from airflow_cdc.connectors.commands import COMMAND, environment_key
-from airflow_cdc.core.pipeline import ConnectorSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, E
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 
-E = TypeVar("E")
+if TYPE_CHECKING:
+    from airflow_cdc.connectors.debezium_engine.endpoint import EngineEndpoint
 
 
 @settings
@@ -46,10 +47,10 @@ class EngineSettings(ConnectorSpec):
 
     def at(self, endpoint: E) -> E:
         """The connection's endpoint, with its files and commands."""
-        own: Any = endpoint
-        files = {"config": self.config, "offsets_file": self.offsets_file, "log": self.log}
-        commands = {word: tuple(shlex.split(getattr(self, word))) for word in ("start", "stop", "status")}
-        return cast("E", replace(own, **files, **commands, environment=self.environment))
+        own = cast("EngineEndpoint", endpoint)
+        start, stop, status = (tuple(shlex.split(text)) for text in (self.start, self.stop, self.status))
+        own = replace(own, config=self.config, offsets_file=self.offsets_file, log=self.log)
+        return cast("E", replace(own, start=start, stop=stop, status=status, environment=self.environment))
 
 
 _COMMANDS = ("start", "stop", "status")
@@ -94,7 +95,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "debezium_engine",
     "hook-class-name": "airflow_cdc.hooks.debezium_engine.DebeziumEngineHook",
     "hook-name": "Debezium's engine",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from airflow_cdc.answers import explained
 from airflow_cdc.connectors.flink.capture import FlinkCapture, flat
@@ -420,7 +420,7 @@ class FlinkConnector(TheirSettings):
         self._rest.cancel(job.id)
 
     def _strategy(self, job: Job | None) -> str:
-        config: dict[str, Any] = self._rest.of_job(job.id, "config") if job else {}
+        config = self._rest.of_job(job.id, "config") if job else {}
         return str(config.get("execution-config", {}).get("restart-strategy", ""))
 
 

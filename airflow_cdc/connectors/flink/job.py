@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from airflow_cdc.core.observation import ConnectorState, TaskState
 
@@ -19,11 +19,46 @@ _BY_YAML: Final = re.compile(r"Flink CDC Event Source|\b(SchemaOperator|PreParti
 _CALM_MS: Final = 60_000
 
 
+# As the JobManager writes them, as far as they are read here
+class _State(TypedDict, total=False):
+    id: int
+    external_path: str | None
+
+
+class StoredStates(TypedDict, total=False):
+    latest: Mapping[str, _State]
+
+
+class Failure(TypedDict, total=False):
+    stacktrace: str | None
+    timestamp: int
+
+
+class Failures(TypedDict, total=False):
+    exceptionHistory: Mapping[str, list[Failure]]
+
+
+Details = TypedDict(
+    "Details",
+    {
+        "jid": str,
+        "name": str,
+        "state": str,
+        "now": int,
+        "start-time": int,
+        "end-time": int,
+        "timestamps": Mapping[str, int],
+        "vertices": list[Mapping[str, object]],
+    },
+    total=False,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoints:
     """GET /jobs/ID/checkpoints."""
 
-    said: Mapping[str, Any]
+    said: StoredStates
 
     @property
     def completed(self) -> str:
@@ -55,8 +90,8 @@ class Checkpoints:
 class Job:
     """GET /jobs/ID, its exceptions and its checkpoints."""
 
-    said: Mapping[str, Any]
-    exceptions: Mapping[str, Any]
+    said: Details
+    exceptions: Failures
     checkpoints: Checkpoints
 
     @staticmethod
@@ -119,7 +154,7 @@ class Job:
         return self.status == RUNNING and running and self.now - int(self.said["timestamps"][RUNNING]) >= milliseconds
 
     @property
-    def _failures(self) -> list[Mapping[str, Any]]:
+    def _failures(self) -> list[Failure]:
         return list(self.exceptions.get("exceptionHistory", {}).get("entries", ()))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.pipeline import ConnectorSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, E
 from airflow_cdc.core.settings import CONNECTION, Form, key, read_text, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
 
-E = TypeVar("E")
+if TYPE_CHECKING:
+    from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
 
 
 def _property(value: object) -> str:
@@ -54,7 +55,7 @@ class FlinkSettings(ConnectorSpec):
 
     def at(self, endpoint: E) -> E:
         """The connection's endpoint, with this job's plan and places."""
-        own: Any = endpoint
+        own = cast("FlinkEndpoint", endpoint)
         return cast(
             "E", replace(own, plan=self.plan, savepoints=self.savepoints, reads=self.reads, session=self.session)
         )
@@ -91,7 +92,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "flink",
     "hook-class-name": "airflow_cdc.hooks.flink.FlinkHook",
     "hook-name": "Flink",

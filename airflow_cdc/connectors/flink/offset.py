@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, RawOffset, StoredOffset
@@ -43,7 +43,7 @@ class FlinkCodec:
         unknown = (f"unknown key {key!r}{_nearest(key)}" for key in raw if key not in _KEYS)
         return (*unknown, *_faults(raw))
 
-    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+    def at(self, position: Position, written: int | None) -> RawOffset:
         """The offset that makes a new source start there. With GTIDs the whole set: it alone counts then."""
         there = mysql_position(position)
         gtids = {"gtids": str(there.gtids)} if there.gtids else {}
@@ -92,7 +92,7 @@ def _faults(raw: Mapping[str, object]) -> Iterator[str]:
             yield "file is empty"
 
 
-def _refused(key: str, value: object, check: Any) -> Iterator[str]:
+def _refused(key: str, value: object, check: Callable[[str], object]) -> Iterator[str]:
     if not isinstance(value, str):
         yield f"{key} must be text, not {value!r}"
         return

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict, cast
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
@@ -37,12 +37,34 @@ _COPIES: Final = frozenset({_SCAN, _SINK, f"{_EXEC}drop-update-before"})
 _STATELESS: Final = _COPIES | {f"{_EXEC}{name}" for name in ("calc", "union")}
 
 
+# As Flink writes them, as far as they are read here
+class _Table(TypedDict, total=False):
+    resolvedTable: Mapping[str, dict[str, str]] | None
+
+
+class _Scan(TypedDict, total=False):
+    table: _Table | None
+    abilities: list[Mapping[str, object]] | None
+
+
+class Node(TypedDict, total=False):
+    id: Required[int]
+    type: str
+    scanTableSource: _Scan | None
+    requireUpsertMaterialize: bool
+
+
+class Document(TypedDict):
+    nodes: list[Node]
+    edges: list[dict[str, int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A compiled plan, read from `path`."""
 
     path: str
-    document: Mapping[str, Any]
+    document: Document
 
     @classmethod
     def read(cls, path: str) -> Plan:
@@ -55,9 +77,9 @@ class Plan:
             raise _no_json(path) from None
         if not isinstance(document, dict) or not isinstance(document.get("nodes"), list):
             raise _unusable(path, "is no compiled plan: it has no nodes")
-        if not _is_plan(document):
+        if not _is_plan(document["nodes"], document.get("edges")):
             raise _unusable(path, "is no compiled plan: a node or an edge of it has another form than Flink's")
-        return cls(path, document)
+        return cls(path, cast("Document", document))
 
     @property
     def sources(self) -> tuple[Mapping[str, str], ...]:
@@ -81,9 +103,9 @@ class Plan:
         """The ids of its sources."""
         return tuple(int(node["id"]) for node in self.document["nodes"] if _is_source(node))
 
-    def source(self, reads: str = "") -> Mapping[str, Any]:
+    def source(self, reads: str = "") -> Node:
         """The node of the source `reads` (database-name.table-name); "": its only one. Raises ConnectorError."""
-        sources: list[Mapping[str, Any]] = [node for node in self.document["nodes"] if _is_source(node)]
+        sources = [node for node in self.document["nodes"] if _is_source(node)]
         matches = [node for node in sources if not reads or _reads(node) == reads]
         if len(matches) == 1:
             return matches[0]
@@ -110,7 +132,7 @@ class Plan:
         `alone`: what only its rows go through is new, too, so that its state is left behind. Raises ConnectorError
         for a source that is not there, or not the only one.
         """
-        document = copy.deepcopy(dict(self.document))
+        document = copy.deepcopy(self.document)
         node = Plan(self.path, document).source(reads)
         _renumber(document, self._only_after(int(node["id"])) if alone else frozenset({int(node["id"])}))
         options = _options(node)
@@ -142,9 +164,8 @@ class Plan:
             raise _unusable(self.path, f"cannot be written: {error.strerror}") from None
 
 
-def _is_plan(document: Mapping[str, Any]) -> bool:
+def _is_plan(nodes: list[object], edges: object) -> bool:
     """Whether every part that is read here has Flink's form: what is read later must not end in a KeyError."""
-    nodes, edges = document["nodes"], document.get("edges")
     return (
         all(isinstance(node, dict) and type(node.get("id")) is int and _has_options(node) for node in nodes)
         and isinstance(edges, list)
@@ -165,7 +186,7 @@ def _has_options(node: Mapping[str, Any]) -> bool:
     return isinstance(abilities, list) and all(isinstance(one, dict) for one in abilities)
 
 
-def _keeping(node: Mapping[str, Any]) -> str:
+def _keeping(node: Node) -> str:
     """The name of an operator with a state of rows; "": it has none."""
     name = _name(node)
     if name == _SINK and node.get("requireUpsertMaterialize"):
@@ -173,21 +194,21 @@ def _keeping(node: Mapping[str, Any]) -> str:
     return "" if name in _STATELESS else name.removeprefix(_EXEC)
 
 
-def _name(node: Mapping[str, Any]) -> str:
+def _name(node: Node) -> str:
     """The kind of an operator, without the version of its form."""
     return str(node.get("type", "")).rpartition("_")[0]
 
 
-def _abilities(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _abilities(node: Node) -> list[Mapping[str, object]]:
     """What Flink's planner has a source do: filters, projections, metadata."""
     return list((node.get("scanTableSource") or {}).get("abilities") or ())
 
 
-def _is_source(node: Mapping[str, Any]) -> bool:
+def _is_source(node: Node) -> bool:
     return bool(_options(node).get("connector") == SOURCE)
 
 
-def _renumber(document: Mapping[str, Any], ids: frozenset[int]) -> None:
+def _renumber(document: Document, ids: frozenset[int]) -> None:
     """Give nodes ids that no node of the plan has had so far, in place."""
     newest = max(int(node["id"]) for node in document["nodes"])
     new = {old: newest + n for n, old in enumerate(sorted(ids), 1)}
@@ -197,17 +218,16 @@ def _renumber(document: Mapping[str, Any], ids: frozenset[int]) -> None:
         node["id"] = new.get(node["id"], node["id"])
 
 
-def _reads(node: Mapping[str, Any]) -> str:
+def _reads(node: Node) -> str:
     """What a source reads, as its options say it."""
     options = _options(node)
     return f"{options.get('database-name', '')}.{options.get('table-name', '')}"
 
 
-def _options(node: Mapping[str, Any]) -> dict[str, str]:
+def _options(node: Node) -> dict[str, str]:
     """The options of the table that a node reads, to be changed in place; a new, empty mapping for other nodes."""
     table = (node.get("scanTableSource") or {}).get("table") or {}
-    options: dict[str, str] = (table.get("resolvedTable") or {}).get("options") or {}
-    return options
+    return (table.get("resolvedTable") or {}).get("options") or {}
 
 
 def _startup(offset: RawOffset) -> dict[str, str]:

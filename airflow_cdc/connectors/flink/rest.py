@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import httpx
 
 from airflow_cdc.answers import ask, explained, parsed
 from airflow_cdc.connectors.flink.endpoint import FlinkEndpoint
+from airflow_cdc.connectors.flink.job import Details
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.poll import NotYet, poll_until
 from airflow_cdc.core.text import root_cause, shown
@@ -19,6 +20,16 @@ _OTHER_IDS: Final = "Cannot map checkpoint/savepoint state for operator"
 _ENDED: Final = frozenset({"FINISHED", "ERROR", "CANCELED", "CLOSED", "TIMEOUT"})
 _CAUSE: Final = re.compile(r"Caused by: ((?:(?!Caused by: |\\n).)*)", re.DOTALL)
 _NOT_FOUND: Final = 404
+
+
+class CheckpointSettings(TypedDict, total=False):
+    """How often a job stores its state, in milliseconds, and where."""
+
+    interval: int
+    externalization: Mapping[str, bool]
+
+
+_Savepoint = TypedDict("_Savepoint", {"location": str, "failure-cause": Mapping[str, str]}, total=False)
 
 
 @explained(ConnectorError, "Flink")
@@ -35,34 +46,34 @@ class FlinkRest:
 
     # ---- the JobManager
 
-    def job_manager(self, method: str, path: str, body: Any = None) -> Any:
+    def job_manager(self, method: str, path: str, body: object = None) -> Any:
         """One request to the JobManager: the parsed answer, or None without content."""
         return self._call(method, self.endpoint.url + path, body)
 
-    def overview(self) -> list[dict[str, Any]]:
+    def overview(self) -> list[Details]:
         """All jobs that the cluster knows, ended ones too."""
         return list(self.job_manager("GET", "/jobs/overview")["jobs"])
 
-    def of_job(self, job: str, what: str = "") -> dict[str, Any]:
+    def of_job(self, job: str, what: str = "") -> Any:
         """What the JobManager says of a job: `what` is "", "exceptions", "checkpoints", …"""
-        answer: dict[str, Any] = self.job_manager("GET", f"/jobs/{job}{'/' if what else ''}{what}")
-        return answer
+        return self.job_manager("GET", f"/jobs/{job}{'/' if what else ''}{what}")
 
-    def checkpoint_settings(self, job: str) -> Mapping[str, Any] | None:
+    def checkpoint_settings(self, job: str) -> CheckpointSettings | None:
         """How often a job stores its state, and where; None if it never does."""
         try:
-            return self.of_job(job, "checkpoints/config")
+            settings: CheckpointSettings = self.of_job(job, "checkpoints/config")
         except ConnectorError as error:
             if error.status == _NOT_FOUND:
                 return None
             raise
+        return settings
 
     def stop_with_savepoint(self, job: str, timeout: float) -> str:
         """Stop a job that runs and return the savepoint's path."""
         where = {"targetDirectory": self.endpoint.savepoints} if self.endpoint.savepoints else {}
         request = self.job_manager("POST", f"/jobs/{job}/stop", {**where, "drain": False})["request-id"]
 
-        def done() -> Mapping[str, Any] | None:
+        def done() -> _Savepoint | None:
             answer = self.of_job(job, f"savepoints/{request}")
             return answer["operation"] if answer["status"]["id"] == "COMPLETED" else None
 
@@ -113,7 +124,7 @@ class FlinkRest:
 
     # ---- inside
 
-    def _call(self, method: str, url: str, body: Any = None) -> Any:
+    def _call(self, method: str, url: str, body: object = None) -> Any:
         end, where = self.endpoint, f"{self.endpoint.where}, {method} {url}"
         try:
             with httpx.Client(

@@ -47,7 +47,7 @@ class Start:
             return self.job == job and not stored
         return began <= self.at
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The content of the file."""
         offset = None if self.offset is None else dict(self.offset)
         own = {

@@ -6,7 +6,7 @@ Values for display (config, status) hold no secrets; `raw_config` does, for writ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from airflow_cdc.answers import explained
 from airflow_cdc.connectors.kafka_connect.http import ConnectEndpoint, ConnectHttp, ConnectorMissingError
@@ -18,6 +18,8 @@ from airflow_cdc.core.secrets import mask_config, mask_text, secrets_of
 from airflow_cdc.core.text import root_cause
 
 __all__ = ["ConnectEndpoint", "KafkaConnect"]
+
+T = TypeVar("T")
 
 Json = dict[str, Any]
 _NEVER: Final = ("FAILED", "DESTROYED")
@@ -203,7 +205,7 @@ class KafkaConnect:
         entry = entry_of(self.offsets(name), server)
         return None if entry is None else entry["offset"]
 
-    def alter_offsets(self, name: str, partition: Mapping[str, Any], value: Mapping[str, Any] | None) -> str:
+    def alter_offsets(self, name: str, partition: Mapping[str, object], value: Mapping[str, object] | None) -> str:
         """Replace the offset of `partition` (None removes it) and return Connect's own message.
 
         Connect checks nothing but the state: read it back and compare. Raises OffsetRejectedError on
@@ -266,7 +268,7 @@ class KafkaConnect:
             )
         return answer
 
-    def _shaped(self, answer: Any, fits: bool) -> Any:
+    def _shaped(self, answer: T, fits: bool) -> T:
         if not fits:
             raise ConnectorError(
                 "the answer is not what Kafka Connect sends there",
@@ -283,7 +285,7 @@ def _is_status(answer: Json) -> bool:
     )
 
 
-def _is_offset(entry: Any) -> bool:
+def _is_offset(entry: object) -> bool:
     if not isinstance(entry, dict) or not isinstance(entry.get("partition"), dict):
         return False
     return "offset" in entry and isinstance(entry["offset"], dict | None)

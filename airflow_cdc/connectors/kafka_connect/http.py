@@ -125,7 +125,7 @@ class ConnectHttp:
         method: str,
         path: Sequence[str],
         *,
-        body: Any = None,
+        body: object = None,
         params: dict[str, str] | None = None,
         secrets: Sequence[str] = (),
     ) -> Any:
@@ -148,7 +148,9 @@ class ConnectHttp:
             self._closing()
             self._client = self._closing = None
 
-    def _known(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
+    def _known(
+        self, method: str, path: str, body: object, params: dict[str, str] | None, secrets: Sequence[str]
+    ) -> object:
         """One request; a worker that starts answers before it knows its requests (seen on 4.3.1)."""
         try:
             return self._once(method, path, body, params, secrets)
@@ -166,7 +168,9 @@ class ConnectHttp:
         except ConnectTooOldError as error:
             return error.status == 404
 
-    def _once(self, method: str, path: str, body: Any, params: dict[str, str] | None, secrets: Sequence[str]) -> Any:
+    def _once(
+        self, method: str, path: str, body: object, params: dict[str, str] | None, secrets: Sequence[str]
+    ) -> object:
         where = f"{self.endpoint.where}, {method} {path or '/'}"
         try:
             answer = ask(self._http(), method, path or "/", within=self.endpoint.timeout, json=body, params=params)
@@ -198,7 +202,7 @@ class ConnectHttp:
         return self._client
 
 
-def release_of(root: Any) -> tuple[int, ...]:
+def release_of(root: object) -> tuple[int, ...]:
     """The first two numbers of the worker's version; () where it does not say."""
     match = re.match(r"([0-9]{1,9})\.([0-9]{1,9})", str(root.get("version", "")) if isinstance(root, dict) else "")
     return tuple(map(int, match.groups())) if match else ()
@@ -228,7 +232,7 @@ def _broken(error: httpx.HTTPError, where: str) -> ConnectorError:
     return ConnectUnreachableError(f"Connect could not be reached: {reason}", where=where, todo=_CHECK_URL)
 
 
-def _content(answer: httpx.Response, where: str, secrets: Sequence[str]) -> Any:
+def _content(answer: httpx.Response, where: str, secrets: Sequence[str]) -> object:
     """The JSON of a good answer; a bad one becomes the error that it means."""
     if answer.is_success and not answer.content:
         return None
@@ -240,7 +244,7 @@ def _content(answer: httpx.Response, where: str, secrets: Sequence[str]) -> Any:
     raise _refusal(answer, data, where, secrets)
 
 
-def _json(answer: httpx.Response) -> Any:
+def _json(answer: httpx.Response) -> object:
     try:
         return parsed(answer)
     except ValueError:
@@ -257,7 +261,7 @@ def _not_json(answer: httpx.Response, where: str) -> ConnectorError:
     )
 
 
-def _refusal(answer: httpx.Response, data: Any, where: str, secrets: Sequence[str]) -> ConnectorError:
+def _refusal(answer: httpx.Response, data: object, where: str, secrets: Sequence[str]) -> ConnectorError:
     status = answer.status_code
     if not isinstance(data, dict):
         # a 404 or 405 without Connect's own JSON is a path that this version does not serve

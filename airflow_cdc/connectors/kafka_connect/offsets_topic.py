@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.ports import TopicRecord, Transport
@@ -17,18 +17,18 @@ class RawOffset:
     """A record of the offsets topic, with its Kafka partition and offset. `value` None: a tombstone."""
 
     connector: str
-    partition: Mapping[str, Any]
-    value: Mapping[str, Any] | None
+    partition: Mapping[str, object]
+    value: Mapping[str, object] | None
     kafka_partition: int
     kafka_offset: int
 
 
-def offset_key(connector: str, partition: Mapping[str, Any]) -> str:
+def offset_key(connector: str, partition: Mapping[str, object]) -> str:
     """The key's text, byte for byte as Connect's schemaless JsonConverter writes it (no spaces)."""
     return json.dumps([connector, dict(partition)], separators=(",", ":"), ensure_ascii=False)
 
 
-def parse_key(key: str) -> tuple[str, dict[str, Any]] | None:
+def parse_key(key: str) -> tuple[str, dict[str, object]] | None:
     """(connector, partition) of a key, or None when it is not an offset's key."""
     try:
         parsed = read_json(key)
@@ -50,7 +50,7 @@ def fold_offsets(records: Iterable[TopicRecord]) -> dict[str, RawOffset]:
     return newest
 
 
-def _value(raw: bytes | None) -> dict[str, Any] | None:
+def _value(raw: bytes | None) -> dict[str, object] | None:
     if raw is None:
         return None
     try:
@@ -66,7 +66,9 @@ class WritableTopics(Transport, Protocol):
     def send(self, topic: str, key: bytes, value: bytes | None, partition: int | None = None) -> tuple[int, int]: ...
 
 
-def offsets_elsewhere(topics: Transport, connector: str, partition: Mapping[str, Any], own: str) -> dict[str, Any]:
+def offsets_elsewhere(
+    topics: Transport, connector: str, partition: Mapping[str, object], own: str
+) -> dict[str, Mapping[str, object]]:
     """Topic → the offset stored there for a connector's partition, for offsets topics other than its `own`."""
     key = offset_key(connector, partition)
     names = [name for name in topics.topic_names() if "offset" in name and not name.startswith("__")]
@@ -87,8 +89,8 @@ def write_raw_offset(
     topics: WritableTopics,
     topic: str,
     connector: str,
-    partition: Mapping[str, Any],
-    value: Mapping[str, Any] | None,
+    partition: Mapping[str, object],
+    value: Mapping[str, object] | None,
     *,
     create: bool = False,
 ) -> RawOffset:

@@ -6,15 +6,19 @@ again some two minutes later. So what it looks after (whether the connector runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 from airflow_cdc.core.errors import ConnectorError, needs
 
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient, CustomObjectsApi
+
+T = TypeVar("T")
 _GROUP: Final = "kafka.strimzi.io"
 _PLURAL: Final = "kafkaconnectors"
 _PAUSED: Final = "strimzi.io/pause-reconciliation"
@@ -27,6 +31,13 @@ _TODO: Final[Mapping[int, str]] = {
 _ELSE: Final = (
     "Check the kubeconfig or the service account of this worker, and that Kubernetes' API can be reached from it."
 )
+
+
+class _Resource(TypedDict, total=False):
+    """A KafkaConnector, as far as it is read here."""
+
+    metadata: Mapping[str, Mapping[str, str] | None]
+    status: Mapping[str, Sequence[Mapping[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -67,13 +78,13 @@ class KafkaConnectors:
         """How messages name one resource."""
         return f"KafkaConnector {self.namespace}/{name}"
 
-    def _get(self, name: str) -> dict[str, Any]:
-        answer: dict[str, Any] = self._call(
+    def _get(self, name: str) -> _Resource:
+        answer: _Resource = self._call(
             name, lambda api, version: api.get_namespaced_custom_object(*self._place(version), name, **self._limit)
         )
         return answer
 
-    def _patch(self, name: str, spec: Mapping[str, Any]) -> None:
+    def _patch(self, name: str, spec: Mapping[str, object]) -> None:
         """Merge into the resource's spec: the client sends a mapping as a merge patch (seen on 29.0 and 37.0)."""
         body = {"spec": dict(spec)}
         self._call(
@@ -88,7 +99,7 @@ class KafkaConnectors:
     def _limit(self) -> dict[str, float]:
         return {"_request_timeout": self.timeout}
 
-    def _call(self, name: str, ask: Callable[[Any, str], Any]) -> Any:
+    def _call(self, name: str, ask: Callable[[CustomObjectsApi, str], T]) -> T:
         """One request about a resource, in the version that the cluster prefers. Raises ConnectorError."""
         client = self._client
         from kubernetes.client import ApisApi, CustomObjectsApi
@@ -114,7 +125,7 @@ class KafkaConnectors:
             ) from None
 
     @cached_property
-    def _client(self) -> Any:
+    def _client(self) -> ApiClient:
         with needs(_EXTRA, where=f"connectors of Strimzi in {self.namespace}"):
             from kubernetes import client, config
         own = client.Configuration()

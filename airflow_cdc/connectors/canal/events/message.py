@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.events.record import (
@@ -29,7 +29,7 @@ from airflow_cdc.events.record import (
 )
 
 # a row, or what an update replaced in it: column → its text, None for NULL
-Row: TypeAlias = Mapping[str, Any]
+Row: TypeAlias = Mapping[str, object]
 
 _TRUNCATE: Final = "TRUNCATE"
 _UPDATE: Final = "UPDATE"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from airflow_cdc.connectors.canal.events.zones import EPOCH, MICRO, instant_of, rules_of, zone_of
 from airflow_cdc.core.errors import SchemaError
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
 
 # a text → what it means; None for NULL. Raises ValueError
-Read: TypeAlias = Callable[[str], Any]
+Read: TypeAlias = Callable[[str], object]
 
 # beside Canal's own settings, from pipelines.yaml: the time zone of its JVM
 TIME_ZONE: Final = "connector.time_zone"

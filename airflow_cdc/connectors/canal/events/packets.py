@@ -10,10 +10,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.connectors.canal.events.message import Message
 from airflow_cdc.core.errors import needs
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import FieldDescriptorProto
 
 _MANY: Final = "*"
 # The fields that are read, of Canal 1.1.7: name → (number, type); * before the type of a repeated one.
@@ -160,7 +163,7 @@ def _classes() -> Mapping[str, Any]:
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES}
 
 
-def _describe(field: Any, kind: str) -> None:
+def _describe(field: FieldDescriptorProto, kind: str) -> None:
     name = kind.removeprefix(_MANY)
     field.label = field.LABEL_OPTIONAL if kind == name else field.LABEL_REPEATED
     if name in _MESSAGES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
@@ -66,12 +66,12 @@ class CursorStore:
             self._before, self._own = before, own
 
 
-def text(value: Any) -> bytes:
+def text(value: object) -> bytes:
     """JSON as Canal writes it: no blanks, keys in their order."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def readable(content: bytes) -> dict[str, Any] | None:
+def readable(content: bytes) -> dict[str, object] | None:
     """A JSON object; None if it is none."""
     try:
         value = read_json(content)
@@ -80,7 +80,7 @@ def readable(content: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def parsed(content: bytes, place: str) -> dict[str, Any]:
+def parsed(content: bytes, place: str) -> dict[str, object]:
     """A JSON object. Raises ConnectorError."""
     value = readable(content)
     if value is None:

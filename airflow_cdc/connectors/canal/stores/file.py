@@ -64,10 +64,10 @@ class FileCursors:
     def _where(self) -> str:
         return str(self.path)
 
-    def _document(self) -> Mapping[str, Any]:
+    def _document(self) -> Mapping[str, object]:
         """What the file says once it is whole; {} where there is no file."""
 
-        def whole() -> Mapping[str, Any] | None:
+        def whole() -> Mapping[str, object] | None:
             content = self._content()
             return {} if content is None else readable(content)
 
@@ -84,7 +84,7 @@ class FileCursors:
         except OSError as error:
             raise self._unreadable(f"it cannot be read: {error.strerror}") from None
 
-    def _new(self) -> dict[str, Any]:
+    def _new(self) -> dict[str, object]:
         client = {"clientIdentity": {"clientId": CLIENT, "destination": self.destination, "filter": ""}}
         return {"clientDatas": [client], "destination": self.destination}
 

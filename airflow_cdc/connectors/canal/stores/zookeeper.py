@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.connectors.canal.endpoint import CanalEndpoint
 from airflow_cdc.connectors.canal.stores.cursors import CLIENT, ByClient, changed_meanwhile, parsed, text
@@ -118,7 +118,7 @@ class ZooKeeperCursors:
             _end(client)
 
 
-def _end(client: Any) -> None:
+def _end(client: KazooClient) -> None:
     calls: tuple[Callable[[], object], ...] = (client.stop, client.close)
     for call in calls:
         call()

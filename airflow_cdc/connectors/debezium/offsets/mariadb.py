@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from airflow_cdc.connectors.debezium.offsets.mysql import MySqlOffset, stored, validate
 from airflow_cdc.core.errors import OffsetRejectedError
 from airflow_cdc.core.offset import StoredOffset
@@ -29,7 +27,7 @@ class MariaDbCodec:
         """Every fault of a value that is about to be written, as text; () when it is well formed."""
         return validate(raw)
 
-    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+    def at(self, position: Position, written: int | None) -> dict[str, object]:
         """The value that makes the connector start there; everything else is reset."""
         there = mariadb_position(position)
         return MySqlOffset(there.file, there.pos, None, written, domains=there.domains).to_value()

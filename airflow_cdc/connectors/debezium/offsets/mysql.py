@@ -45,7 +45,7 @@ class MySqlOffset:
     server_id: int | None = None
     event: int = 0
     row: int = 0
-    extra: tuple[tuple[str, Any], ...] = ()
+    extra: tuple[tuple[str, object], ...] = ()
     domains: MariaDbPosition | None = None
 
     def __post_init__(self) -> None:
@@ -75,9 +75,9 @@ class MySqlOffset:
             extra=tuple((k, v) for k, v in value.items() if k not in _KEYS[:7]),
         )
 
-    def to_value(self) -> dict[str, Any]:
+    def to_value(self) -> dict[str, object]:
         """The value as Connect stores it; keys without content are left out."""
-        value: dict[str, Any] = {"file": self.file, "pos": self.pos}
+        value: dict[str, object] = {"file": self.file, "pos": self.pos}
         if (held := self.gtids if self.domains is None else self.domains) is not None:
             value["gtids"] = str(held)
         for key in ("ts_sec", "server_id"):
@@ -151,7 +151,7 @@ class MySqlCodec:
         """See `validate`."""
         return validate(raw)
 
-    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+    def at(self, position: Position, written: int | None) -> dict[str, object]:
         """The value that makes the connector start there; event, row, snapshot* and transaction* are all reset.
 
         On a GTID server the FULL executed set is written: with gtids missing Debezium ignores file and pos and replays
@@ -165,12 +165,12 @@ class MySqlCodec:
         return moved(before, after)
 
 
-def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
+def validate(value: Mapping[str, object]) -> tuple[str, ...]:
     """Every fault of a value that is about to be written, as text; () when it is well formed."""
     return (*(f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)), *_faults(value))
 
 
-def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
+def _faults(value: Mapping[str, object]) -> tuple[str, ...]:
     faults = [f"{key} is missing" for key in ("file", "pos") if value.get(key) is None]
     faults += [
         f"{key} must be a number of 0 or more, not {value[key]!r}"
@@ -180,7 +180,7 @@ def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(faults + _text_faults(value))
 
 
-def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+def moved(before: Mapping[str, object] | None, after: Mapping[str, object]) -> str:
     """What a move from one stored value to another skips and repeats, in words."""
     if before is None:
         return "there was no offset before"
@@ -206,17 +206,18 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _text_faults(value: Mapping[str, Any]) -> list[str]:
+def _text_faults(value: Mapping[str, object]) -> list[str]:
     return [*_fault_of(value, "file", _check_file), *_fault_of(value, "gtids", _gtids)]
 
 
-def _fault_of(value: Mapping[str, Any], key: str, check: Callable[[str], object]) -> list[str]:
-    if value.get(key) is None:
+def _fault_of(value: Mapping[str, object], key: str, check: Callable[[str], object]) -> list[str]:
+    text = value.get(key)
+    if text is None:
         return []
-    if not isinstance(value[key], str):
-        return [f"{key} must be text, not {value[key]!r}"]
+    if not isinstance(text, str):
+        return [f"{key} must be text, not {text!r}"]
     try:
-        check(value[key])
+        check(text)
     except CdcError as error:
         return [f"{key}: {error}"]
     return []

@@ -49,7 +49,7 @@ class PgOffset:
     commit: Lsn | None = None
     message_type: str = ""
     ts_usec: int | None = None
-    extra: tuple[tuple[str, Any], ...] = ()
+    extra: tuple[tuple[str, object], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "extra", tuple(sorted(self.extra)))
@@ -98,7 +98,7 @@ class PgOffset:
         return bool(extra.get("snapshot")) and not extra.get("snapshot_completed")
 
 
-def value_at(lsn: Lsn) -> dict[str, Any]:
+def value_at(lsn: Lsn) -> dict[str, int]:
     """The value that makes the connector start exactly after `lsn`, with its own check of the slot left on.
 
     Connect replaces the whole value, so keys that are not written are reset: above all messageType, then snapshot and
@@ -107,7 +107,7 @@ def value_at(lsn: Lsn) -> dict[str, Any]:
     return dict.fromkeys(_LSNS, lsn.value)
 
 
-def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
+def validate(value: Mapping[str, object]) -> tuple[str, ...]:
     """Every fault of a value that is about to be written, as text; () when it is well formed.
 
     Stricter than reading: a value without lsn_proc turns the connector's own check off, and a messageType belongs only
@@ -119,7 +119,7 @@ def validate(value: Mapping[str, Any]) -> tuple[str, ...]:
     return (*faults, *_faults(value))
 
 
-def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
+def moved(before: Mapping[str, object] | None, after: Mapping[str, object]) -> str:
     """What a move from one stored value to another skips and repeats, in words. Raises OffsetRejectedError."""
     if before is None:
         return "there was no offset before"
@@ -130,7 +130,7 @@ def moved(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> str:
     return f"{verb} what lies between {old} and {new} ({abs(new - old):,} bytes of log)"
 
 
-def _faults(value: Mapping[str, Any]) -> tuple[str, ...]:
+def _faults(value: Mapping[str, object]) -> tuple[str, ...]:
     faults = [] if value.get("lsn") is not None else ["lsn is missing"]
     faults += [
         f"{key} must be a number of 64 bits without a sign, not {value[key]!r}"
@@ -181,7 +181,7 @@ class PostgresCodec:
         """See `validate`."""
         return validate(raw)
 
-    def at(self, position: Position, written: int | None) -> dict[str, Any]:
+    def at(self, position: Position, written: int | None) -> dict[str, object]:
         """The value that makes the connector start exactly after the position, with its own check of the slot left on.
 
         Debezium 1.9 ends with a NullPointerException (PostgresOffsetContext$Loader.load) if the value has no time.

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from sqlalchemy import Column, Integer, MetaData, String, Table, inspect, select
 from sqlalchemy.engine import Connection
@@ -19,6 +19,9 @@ from airflow_cdc.connectors.debezium_engine.stores.offsets import Stored, change
 from airflow_cdc.controls.sql.kind import SqlEndpoint
 from airflow_cdc.controls.sql.store import described, engine_of
 from airflow_cdc.core.errors import ConnectorError
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import IsolationLevel
 
 T = TypeVar("T")
 _NAME: Final = re.compile(r"(?:(\w+)\.)?(\w+)", re.ASCII)
@@ -72,7 +75,7 @@ class TableOffsets:
         if not inspect(connection).has_table(table.name, schema=table.schema):
             return []
         columns = (table.c.id, table.c.offset_key, table.c.offset_val)
-        rows: Any = connection.execute(select(*columns).order_by(table.c.record_insert_ts, table.c.record_insert_seq))
+        rows = connection.execute(select(*columns).order_by(table.c.record_insert_ts, table.c.record_insert_seq))
         return [tuple(row) for row in rows]
 
     @property
@@ -91,11 +94,11 @@ class TableOffsets:
                 where=self.database.where,
                 todo="Write offset.storage.jdbc.table.name in small letters.",
             )
-        columns: list[Column[Any]] = [Column(one, String(36 if one == "id" else 1255)) for one in _TEXTS]
-        columns += [Column("record_insert_ts", TIMESTAMP), Column("record_insert_seq", Integer)]
-        return Table(quoted_name(name, quote=False), MetaData(), *columns, schema=schema)
+        texts = [Column(one, String(36 if one == "id" else 1255)) for one in _TEXTS]
+        times = Column("record_insert_ts", TIMESTAMP), Column("record_insert_seq", Integer)
+        return Table(quoted_name(name, quote=False), MetaData(), *texts, *times, schema=schema)
 
-    def _call(self, ask: Callable[[Connection], T], isolation: Any = "AUTOCOMMIT") -> T:
+    def _call(self, ask: Callable[[Connection], T], isolation: IsolationLevel = "AUTOCOMMIT") -> T:
         try:
             with engine_of(self.database).connect().execution_options(isolation_level=isolation) as connection:
                 return ask(connection)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.flink.job import Checkpoints, Job, job_state
+from airflow_cdc.connectors.flink.job import Checkpoints, Details, Failure, Job, job_state
 
 NOW = 1_795_509_300_000
 TRACE = "java.lang.RuntimeException: One or more fetchers have encountered exception"
@@ -15,9 +15,9 @@ TRACE = "java.lang.RuntimeException: One or more fetchers have encountered excep
 
 def job(state: str, *, failures: int = 0, ran: int = 0, latest: dict[str, Any] | None = None) -> Job:
     """A job that has been RUNNING for `ran` milliseconds."""
-    entries = [{"timestamp": NOW - ran - 1, "exceptionName": "x", "stacktrace": TRACE}] * failures
+    entries: list[Failure] = [{"timestamp": NOW - ran - 1, "stacktrace": TRACE}] * failures
     times = {"RUNNING": NOW - ran}
-    said = {
+    said: Details = {
         "jid": "j",
         "state": state,
         "now": NOW,
