@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import TransportError
@@ -18,6 +18,9 @@ from airflow_cdc.core.text import read_json
 from airflow_cdc.core.topics import Compaction, NewestRecord, TopicState
 from airflow_cdc.transports.kafka.producer import KafkaProducer
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, Record, admin, explaining, producer, read_all, read_newest
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient
 
 __all__ = ["KafkaEndpoint", "KafkaGroups", "KafkaTransport"]
 
@@ -119,7 +122,7 @@ class KafkaTransport:
         resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in wanted]
         with admin(self.endpoint) as client, explaining(self.where, "read the topics' settings"):
             described = client.describe_configs(resources, config_filter="all")
-        topics: Mapping[str, Mapping[str, Any]] = next(iter(described.values()), {})
+        topics: Mapping[str, Mapping[str, Mapping[str, object]]] = next(iter(described.values()), {})
         return {
             name: {key: str(values[key]["value"]) for key in _SETTINGS if key in values}
             for name, values in topics.items()
@@ -161,7 +164,7 @@ class KafkaTransport:
         parts = {(name, p): bounds for name, state in states.items() for p, bounds in state.partitions.items()}
         return read_newest(self.endpoint, {part: (begin, end) for part, (begin, end) in parts.items() if begin < end})
 
-    def history_records(self, topic: str) -> list[dict[str, Any]]:
+    def history_records(self, topic: str) -> list[dict[str, object]]:
         """All records of a schema history topic, oldest first.
 
         Raises TransportError if there is no such topic, if it has several partitions (their order would be undefined),
@@ -178,7 +181,7 @@ class KafkaTransport:
         return [_json_record(record.value, record.offset, where) for record in records if record.value]
 
 
-def _json_record(value: bytes, offset: int, where: str) -> dict[str, Any]:
+def _json_record(value: bytes, offset: int, where: str) -> dict[str, object]:
     try:
         record = read_json(value)
     except ValueError:
@@ -196,7 +199,7 @@ def _foreign(offset: int, where: str) -> TransportError:
     )
 
 
-def _describe(client: Any, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:
+def _describe(client: KafkaAdminClient, names: list[str], where: str) -> dict[str, tuple[str, list[int]]]:
     """Topic → (id, partitions), for existing topics."""
     topics_by_name: dict[str, tuple[str, list[int]]] = {}
     for topic in client.describe_topics(names):
@@ -217,13 +220,15 @@ def _ids(described: Mapping[str, tuple[str, list[int]]]) -> dict[str, tuple[str,
     return {name: (ident, len(parts)) for name, (ident, parts) in described.items()}
 
 
-def _topic_id(ident: Any) -> str:
+def _topic_id(ident: object) -> str:
     """Kafka's own text form of a topic id: URL-safe base64 of its 16 bytes, without padding."""
     value = ident if isinstance(ident, uuid.UUID) else uuid.UUID(str(ident)) if ident else _NO_ID
     return "" if value == _NO_ID else base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")
 
 
-def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[str, dict[int, tuple[int, int]]]:
+def _ends(
+    client: KafkaAdminClient, described: Mapping[str, tuple[str, list[int]]]
+) -> dict[str, dict[int, tuple[int, int]]]:
     """Reads first offsets before next offsets, so that begin <= end however fast retention runs."""
     from kafka import OffsetSpec, TopicPartition
 
@@ -236,7 +241,9 @@ def _ends(client: Any, described: Mapping[str, tuple[str, list[int]]]) -> dict[s
     }
 
 
-def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], where: str) -> dict[str, Compaction]:
+def _compactions(
+    client: KafkaAdminClient, ends: Mapping[str, dict[int, tuple[int, int]]], where: str
+) -> dict[str, Compaction]:
     """For each compacted topic: the time, and the offsets, from which on all tombstones are still there."""
     from kafka import TopicPartition
 
@@ -253,7 +260,7 @@ def _compactions(client: Any, ends: Mapping[str, dict[int, tuple[int, int]]], wh
     return times
 
 
-def _newest_ms(client: Any, name: str, ends: Mapping[int, tuple[int, int]]) -> int:
+def _newest_ms(client: KafkaAdminClient, name: str, ends: Mapping[int, tuple[int, int]]) -> int:
     """The time of the topic's newest record; 0 without one, or from a broker before 3.0, which does not say it."""
     from kafka import OffsetSpec, TopicPartition
     from kafka.errors import UnsupportedVersionError
@@ -266,7 +273,7 @@ def _newest_ms(client: Any, name: str, ends: Mapping[int, tuple[int, int]]) -> i
     return max((at.timestamp for at in newest.values()), default=0)
 
 
-def _policies(client: Any, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
+def _policies(client: KafkaAdminClient, names: Iterable[str], where: str) -> dict[str, tuple[str, int]]:
     """Topic → its cleanup.policy and delete.retention.ms."""
     from kafka.admin import ConfigResource, ConfigResourceType
 
@@ -295,7 +302,7 @@ class KafkaGroups:
     def members(self, group: str) -> tuple[str, ...]:
         """See core.ports.Groups. Raises TransportError, also where the user may not describe the group."""
         with admin(self.endpoint) as client, explaining(self.endpoint.where, f"describe the consumer group {group}"):
-            description: dict[str, Any] = client.describe_groups([group])[group]
+            description = client.describe_groups([group])[group]
         return tuple(sorted(str(member["client_id"]) for member in description.get("members") or ()))
 
     def committed(self, group: str) -> dict[str, dict[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.pipeline import TransportSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
@@ -51,7 +51,7 @@ SETUP = Setup(
 )
 
 
-REGISTRY_FORM: Final[dict[str, Any]] = {
+REGISTRY_FORM: Final[dict[str, object]] = {
     "connection-type": "cdc_schema_registry",
     "hook-class-name": "airflow_cdc.hooks.schema_registry.SchemaRegistryHook",
     "hook-name": "CDC schema registry",
@@ -63,7 +63,7 @@ REGISTRY_FORM: Final[dict[str, Any]] = {
     "conn-fields": HTTPS,
 }
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "cdc_kafka",
     "hook-class-name": "airflow_cdc.hooks.kafka.CdcKafkaHook",
     "hook-name": "CDC Kafka transport",

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import httpx
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -70,6 +70,6 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has n
                 self._token, self._until = given.token, self._clock() + given.seconds
             return self._token
 
-    def extensions(self) -> dict[str, Any]:
+    def extensions(self) -> dict[str, object]:
         """SASL extensions: none."""
         return {}

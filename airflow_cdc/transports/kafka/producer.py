@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.topics import Outgoing
 from airflow_cdc.transports.kafka.wire import KafkaEndpoint, explaining, producer
+
+if TYPE_CHECKING:
+    from kafka import KafkaProducer as Client
+    from kafka.producer.future import FutureRecordMetadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +52,13 @@ class KafkaProducer:
         return _ranges((one.partition, one.offset) for one in offsets)
 
 
-def _send(client: Any, topic: str, record: Outgoing) -> Any:
+def _send(client: Client, topic: str, record: Outgoing) -> FutureRecordMetadata:
     return client.send(
         topic, key=record.key, value=record.value, partition=record.partition, headers=list(record.headers)
     )
 
 
-def _ranges(places: Any) -> dict[int, tuple[int, int]]:
+def _ranges(places: Iterable[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     ranges: dict[int, tuple[int, int]] = {}
     for partition, offset in places:
         low, high = ranges.get(partition, (offset, offset + 1))

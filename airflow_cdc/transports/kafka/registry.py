@@ -11,7 +11,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 import httpx
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential, wait_random
@@ -195,7 +195,7 @@ def _reached(answer: httpx.Response, where: str) -> None:
         raise _refusal(answer, where)
 
 
-def _text_of(data: Any, where: str) -> str:
+def _text_of(data: object, where: str) -> str:
     """Confluent's interface puts the text into an object as `schema`, Apicurio's own answers with the schema itself."""
     if not (isinstance(data, dict) and isinstance(data.get("schema"), str)):
         return json.dumps(data)
@@ -208,7 +208,7 @@ def _text_of(data: Any, where: str) -> str:
     return str(data["schema"])
 
 
-def _json(answer: httpx.Response) -> Any:
+def _json(answer: httpx.Response) -> object:
     try:
         return parsed(answer)
     except ValueError:

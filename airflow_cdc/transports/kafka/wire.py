@@ -7,12 +7,18 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import ConfigError, TransportError
 from airflow_cdc.core.text import first_named
 from airflow_cdc.core.topics import NewestRecord
+
+if TYPE_CHECKING:
+    from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+    from kafka.consumer.fetcher import ConsumerRecord
+
+    from airflow_cdc.transports.kafka.oauth import Tokens
 
 _CHECK_BOOTSTRAP: Final = (
     "Check bootstrap.servers, the login and the security settings, and that a broker answers there."
@@ -54,7 +60,7 @@ class KafkaEndpoint:
     """
 
     bootstrap: str
-    security: dict[str, Any] = field(default_factory=dict, repr=False)
+    security: dict[str, str] = field(default_factory=dict, repr=False)
     timeout: float = 30.0
 
     def __post_init__(self) -> None:
@@ -78,7 +84,7 @@ class KafkaEndpoint:
         return replace(self, timeout=min(self.timeout, limits.topic))
 
 
-def _check(security: Mapping[str, Any], where: str) -> None:
+def _check(security: Mapping[str, str], where: str) -> None:
     if unknown := sorted(set(security) - set(_SETTINGS)):
         known = ", ".join(sorted(_SETTINGS))
         raise ConfigError(f"unknown Kafka setting {unknown[0]!r}", where=where, todo=f"Known: {known}.")
@@ -101,7 +107,7 @@ def _check(security: Mapping[str, Any], where: str) -> None:
         )
 
 
-def by_token(security: Mapping[str, Any]) -> bool:
+def by_token(security: Mapping[str, str]) -> bool:
     """Whether the login is a token."""
     return str(security.get("sasl.mechanism", "")).upper() == OAUTHBEARER
 
@@ -131,7 +137,7 @@ def explaining(where: str, doing: str) -> Iterator[None]:
 
 
 @contextmanager
-def admin(endpoint: KafkaEndpoint) -> Iterator[Any]:
+def admin(endpoint: KafkaEndpoint) -> Iterator[KafkaAdminClient]:
     """An admin client, closed at the end. Raises TransportError that says why no broker could be used."""
     client = _reach(endpoint)
     try:
@@ -140,7 +146,7 @@ def admin(endpoint: KafkaEndpoint) -> Iterator[Any]:
         client.close()
 
 
-def _reach(endpoint: KafkaEndpoint) -> Any:
+def _reach(endpoint: KafkaEndpoint) -> KafkaAdminClient:
     """Create an admin client, which connects at once.
 
     On failure kafka-python only reports a timeout: the reason (refused, certificate, login) goes to its log, and the
@@ -176,7 +182,7 @@ class _Heard(logging.Handler):
         return self._reasons.get(thread, "")
 
 
-def _give_up(client: Any) -> int | None:
+def _give_up(client: object) -> int | None:
     """Free the resources of a client that never connected; returns the id of its thread."""
     net = getattr(client, "_net", None)
     thread = getattr(getattr(net, "_io_thread", None), "ident", None)
@@ -188,7 +194,7 @@ def _give_up(client: Any) -> int | None:
 
 
 @contextmanager
-def producer(endpoint: KafkaEndpoint, **settings: Any) -> Iterator[Any]:
+def producer(endpoint: KafkaEndpoint, **settings: object) -> Iterator[KafkaProducer]:
     """A producer that waits for all replicas, with further settings of the library; closed at the end."""
     from kafka import KafkaProducer
 
@@ -292,7 +298,9 @@ def read_newest(endpoint: KafkaEndpoint, parts: Mapping[tuple[str, int], tuple[i
     return newest
 
 
-def _between(consumer: Any, begins: Mapping[Any, int], ends: Mapping[Any, int], deadline: float) -> Iterator[Any]:
+def _between(
+    consumer: KafkaConsumer, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], deadline: float
+) -> Iterator[ConsumerRecord]:
     """The committed records of these partitions from an offset on, at least up to another."""
     consumer.assign(list(begins))
     for part, at in begins.items():
@@ -306,7 +314,7 @@ def _tells(newest: Mapping[str, NewestRecord], topic: str) -> bool:
     return topic in newest and newest[topic].value is not None
 
 
-def _newer(known: NewestRecord | None, record: Any) -> NewestRecord:
+def _newer(known: NewestRecord | None, record: ConsumerRecord) -> NewestRecord:
     carried = _headers(record)
     names = tuple(name for name, _ in carried)
     other = NewestRecord(record.key, record.value, names, max(record.timestamp or 0, 0), carried)
@@ -325,7 +333,9 @@ def _partitions(endpoint: KafkaEndpoint, topic: str, where: str) -> list[int]:
     return sorted(int(part["partition_index"]) for part in described["partitions"])
 
 
-def _drain(consumer: Any, ends: Mapping[Any, int], deadline: float, where: str) -> Iterator[Record]:
+def _drain(
+    consumer: KafkaConsumer, ends: Mapping[TopicPartition, int], deadline: float, where: str
+) -> Iterator[Record]:
     while any(consumer.position(part) < end for part, end in ends.items()):
         if time.monotonic() > deadline:
             raise TransportError("the end of the topic was not reached in time", where=where, todo="Try again.")
@@ -335,7 +345,7 @@ def _drain(consumer: Any, ends: Mapping[Any, int], deadline: float, where: str) 
                     yield Record(record.partition, record.offset, record.key, record.value, _headers(record))
 
 
-def _headers(record: Any) -> tuple[tuple[str, bytes], ...]:
+def _headers(record: ConsumerRecord) -> tuple[tuple[str, bytes], ...]:
     """A header without a value is empty."""
     return tuple((str(name), value or b"") for name, value in record.headers or ())
 
@@ -351,10 +361,10 @@ def _quiet() -> None:
     admin.setLevel(max(admin.level, logging.INFO))
 
 
-def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
+def _options(endpoint: KafkaEndpoint) -> dict[str, object]:
     _quiet()
     ms = int(endpoint.timeout * 1000)
-    options = {name: value for key, value in endpoint.security.items() if (name := _SETTINGS[key])}
+    options: dict[str, object] = {name: value for key, value in endpoint.security.items() if (name := _SETTINGS[key])}
     if by_token(endpoint.security):
         options["sasl_oauth_token_provider"] = _tokens(endpoint)
     if "ssl_check_hostname" in options:
@@ -368,7 +378,7 @@ def _options(endpoint: KafkaEndpoint) -> dict[str, Any]:
     }
 
 
-def _tokens(endpoint: KafkaEndpoint) -> Any:
+def _tokens(endpoint: KafkaEndpoint) -> Tokens:
     from airflow_cdc.transports.kafka.oauth import TokenClient, Tokens
 
     given = endpoint.security

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pika
 from pika.exceptions import ChannelClosedByBroker
@@ -26,6 +26,10 @@ from airflow_cdc.transports.rabbitmq import stream as streams
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.queue import OWN
 from airflow_cdc.transports.rabbitmq.wire import Record, connected
+
+if TYPE_CHECKING:
+    from pika.adapters.blocking_connection import BlockingChannel
+    from pika.spec import Basic, Queue
 
 # A quorum queue puts returned messages in a lane of their own, in the order of their return. A batch is never smaller than
 # what an earlier one has left there, so that the lane is emptied at once and its order is the queue's.
@@ -80,12 +84,12 @@ def waiting(endpoint: RabbitMqEndpoint, queue: str) -> int:
 class _Forwarder:
     """One connection's work. `expected`: digests of messages that are in the stream already and must be delivered next."""
 
-    connection: Any
+    connection: pika.BlockingConnection
     endpoint: RabbitMqEndpoint
     queue: str
     stream: str
     expected: Sequence[bytes] | None = None
-    channel: Any = field(init=False)
+    channel: BlockingChannel = field(init=False)
 
     def __post_init__(self) -> None:
         self.channel = self.connection.channel()
@@ -120,7 +124,7 @@ class _Forwarder:
         """A consumer's tag, and so many messages; fewer if the server has removed some."""
         messages: list[Message] = []
 
-        def keep(_channel: Any, method: Any, _properties: Any, body: bytes) -> None:
+        def keep(_channel: object, method: Basic.Deliver, _properties: object, body: bytes) -> None:
             messages.append(Message(method.delivery_tag, body, method.redelivered))
 
         self.channel.basic_qos(prefetch_count=most)
@@ -151,7 +155,7 @@ class _Forwarder:
         if others > 0:
             raise _others(self.endpoint, self.queue, others)
 
-    def _counted(self) -> Any:
+    def _counted(self) -> Queue.DeclareOk:
         return self.channel.queue_declare(self.queue, passive=True).method
 
     def _known(self, batch: Sequence[Message], *, is_last: bool) -> int:
@@ -217,7 +221,7 @@ def overlap_of(tail: Sequence[bytes], again: Sequence[bytes], *, whole: bool) ->
 # ---- the queue -----------------------------------------------------------------------------------
 
 
-def _look(connection: Any, queue: str) -> tuple[int, int]:
+def _look(connection: pika.BlockingConnection, queue: str) -> tuple[int, int]:
     """How many messages wait in a queue, and how many consumers it has."""
     channel = connection.channel()
     method = channel.queue_declare(queue, passive=True).method
@@ -225,7 +229,7 @@ def _look(connection: Any, queue: str) -> tuple[int, int]:
     return method.message_count, method.consumer_count
 
 
-def _waiting(connection: Any, endpoint: RabbitMqEndpoint, queue: str) -> int:
+def _waiting(connection: pika.BlockingConnection, endpoint: RabbitMqEndpoint, queue: str) -> int:
     """How many messages wait, seen without a consumer: then none is taken and not acknowledged."""
     others = 0
 
@@ -248,7 +252,7 @@ def _others(endpoint: RabbitMqEndpoint, queue: str, count: int) -> TransportErro
     )
 
 
-def _lock(connection: Any, endpoint: RabbitMqEndpoint, queue: str, stream: str) -> None:
+def _lock(connection: pika.BlockingConnection, endpoint: RabbitMqEndpoint, queue: str, stream: str) -> None:
     """Keep other processes from forwarding until this connection ends; waits for one that does."""
 
     def locked() -> bool | None:
@@ -271,7 +275,7 @@ def _lock(connection: Any, endpoint: RabbitMqEndpoint, queue: str, stream: str) 
         ) from None
 
 
-def _declare(connection: Any, stream: str) -> None:
+def _declare(connection: pika.BlockingConnection, stream: str) -> None:
     """Make the stream if there is none. One that is there keeps its own arguments."""
     try:
         channel = connection.channel()

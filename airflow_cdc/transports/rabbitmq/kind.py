@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.pipeline import TransportSpec
+from airflow_cdc.core.pipeline import E, TransportSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, form_field, host_and_port
 
-E = TypeVar("E")
+if TYPE_CHECKING:
+    from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 
 
 @settings
@@ -41,7 +42,7 @@ class RabbitMqSettings(TransportSpec):
 
     def at(self, endpoint: E) -> E:
         """The connection's endpoint, with this pipeline's queues."""
-        own: Any = endpoint
+        own = cast("RabbitMqEndpoint", endpoint)
         return cast("E", replace(own, queue=self.queue, stream=self.stream))
 
 
@@ -80,7 +81,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "cdc_rabbitmq",
     "hook-class-name": "airflow_cdc.hooks.rabbitmq.CdcRabbitMqHook",
     "hook-name": "CDC RabbitMQ transport",

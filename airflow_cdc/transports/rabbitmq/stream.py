@@ -10,11 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.wire import Record, connected
+
+if TYPE_CHECKING:
+    from pika import BlockingConnection
 
 QUIET_S: Final = 0.5
 MOST_S: Final = 3.0  # a stream that is written to is never quiet
@@ -64,7 +67,9 @@ def read(endpoint: RabbitMqEndpoint, queue: str, start: int, end: int) -> Iterat
             _check_not_removed(connection, endpoint, queue, unsure)
 
 
-def before(connection: Any, endpoint: RabbitMqEndpoint, queue: str, mark: bytes, most: int) -> list[Record]:
+def before(
+    connection: BlockingConnection, endpoint: RabbitMqEndpoint, queue: str, mark: bytes, most: int
+) -> list[Record]:
     """The last messages that stand before a mark, about `most` of them. Raises TransportError if the mark does not come."""
     first, end = bounds(endpoint, queue, is_empty=lambda: False)
     records: list[Record] = []
@@ -76,7 +81,7 @@ def before(connection: Any, endpoint: RabbitMqEndpoint, queue: str, mark: bytes,
     raise _ended(endpoint, queue, records[-1].offset + 1 if records else first, end)
 
 
-def _check_not_removed(connection: Any, endpoint: RabbitMqEndpoint, queue: str, offset: int) -> None:
+def _check_not_removed(connection: BlockingConnection, endpoint: RabbitMqEndpoint, queue: str, offset: int) -> None:
     """The server removes from the beginning only: what is after a place that it still has was not removed."""
     first = _first(connection, queue, "first", endpoint.timeout)
     if first is None or first > offset:
@@ -102,13 +107,19 @@ def first_since(endpoint: RabbitMqEndpoint, queue: str, at_ms: int) -> int | Non
         return _first(connection, queue, moment, QUIET_S)
 
 
-def _first(connection: Any, queue: str, at: object, quiet: float) -> int | None:
+def _first(connection: BlockingConnection, queue: str, at: object, quiet: float) -> int | None:
     record = next(_delivered(connection, queue, at, quiet, None, prefetch=1), None)
     return record.offset if record else None
 
 
 def _delivered(
-    connection: Any, queue: str, at: object, quiet: float, deadline: float | None, *, prefetch: int = PREFETCH
+    connection: BlockingConnection,
+    queue: str,
+    at: object,
+    quiet: float,
+    deadline: float | None,
+    *,
+    prefetch: int = PREFETCH,
 ) -> Iterator[Record]:
     """The messages from a place on, until none comes for `quiet` seconds or it is `deadline`."""
     channel = connection.channel()

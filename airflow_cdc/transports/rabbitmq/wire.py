@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import pika
 from pika.exceptions import AMQPError
@@ -62,7 +62,7 @@ class Record:
 
 
 @contextmanager
-def connected(endpoint: RabbitMqEndpoint) -> Iterator[Any]:
+def connected(endpoint: RabbitMqEndpoint) -> Iterator[pika.BlockingConnection]:
     """A pika connection, closed at the end. Raises TransportError, also for what fails while it is used."""
     # it logs each failed connection with its own trace
     logging.getLogger("pika").setLevel(logging.CRITICAL)
@@ -76,7 +76,7 @@ def connected(endpoint: RabbitMqEndpoint) -> Iterator[Any]:
             connection.close()
 
 
-def _parameters(endpoint: RabbitMqEndpoint) -> Any:
+def _parameters(endpoint: RabbitMqEndpoint) -> pika.ConnectionParameters:
     return pika.ConnectionParameters(
         endpoint.host,
         endpoint.port,
@@ -91,7 +91,7 @@ def _parameters(endpoint: RabbitMqEndpoint) -> Any:
     )
 
 
-def _tls(endpoint: RabbitMqEndpoint) -> Any:
+def _tls(endpoint: RabbitMqEndpoint) -> pika.SSLOptions | None:
     if not endpoint.tls:
         return None
     return pika.SSLOptions(endpoint.tls_context(endpoint.where), endpoint.host)
@@ -113,9 +113,9 @@ def _reason(error: BaseException) -> str:
     inner = next((one for one in error.args if isinstance(one, BaseException)), None)
     if inner is not None:
         return _reason(inner)
-    cause: Any = getattr(error, "exception", None)
+    cause: object = getattr(error, "exception", None)
     if isinstance(cause, BaseException):
         return _reason(cause)
-    causes: Any = getattr(error, "exceptions", ())
+    causes: Iterable[BaseException] = getattr(error, "exceptions", ())
     text = getattr(error, "reply_text", "") or str(error).strip()
     return str(text) or next((_reason(one) for one in causes), type(error).__name__)
