@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cache, wraps
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
@@ -28,9 +28,12 @@ from airflow_cdc.core.secrets import mask_text
 from airflow_cdc.core.text import shorten
 from airflow_cdc.names import REASON
 
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
 log = logging.getLogger("airflow_cdc.operators")
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 # somebody has to change something first
 HOPELESS: Final = (
@@ -63,7 +66,7 @@ def airflow_error(error: CdcError) -> CdcError:
 
 @cache
 def _class(ours: Any, airflow: Any) -> Any:
-    def reduced(self: CdcError) -> tuple[Any, ...]:
+    def reduced(self: CdcError) -> tuple[object, ...]:
         # in another process it is our error: a class made here has no name there
         return ours.__reduce__(_plain(ours, self))  # type: ignore[no-any-return]
 
@@ -78,7 +81,7 @@ def _plain(ours: type[CdcError], error: CdcError) -> CdcError:
 
 def _translated(method: F) -> F:
     @wraps(method)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> object:
         context = kwargs.get("context") or (args[1] if len(args) > 1 else None)
         try:
             return method(*args, **kwargs)
@@ -97,7 +100,7 @@ def text_of(error: Exception) -> str:
     return str(error) if isinstance(error, AirflowException) else f"{type(error).__name__}: {error}"
 
 
-def leave(context: Any, reason: str) -> None:
+def leave(context: Context | None, reason: str) -> None:
     """Leave the reason why a task fails or skips itself. Without it a command that waits could only name the task."""
     push = getattr((context or {}).get("ti"), "xcom_push", None)
     if push is None or not reason:
@@ -115,7 +118,7 @@ class FailFast:
     lost would be skipped in the triggerer and fail on the worker.
     """
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         for name in ENTRIES:
             if name in cls.__dict__:

@@ -26,7 +26,7 @@ class AbandonRecoveryOperator(CdcOperator):
         self._reason = ""
         self._tables: tuple[str, ...] = ()
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         params = context.get("params") or {}
         self._reason, self._tables = str(params.get("reason") or ""), tuple(params.get("tables") or ())
         self._who = str(getattr(context.get("dag_run"), "triggering_user_name", None) or "unknown")

@@ -72,7 +72,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         self.report_dir = report_dir
         self.decision_task = decision_task
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         decision = self._decision(context)
         if not decision["plan"]["needs_approval"]:
             return self._carried_out(context, NOT_NEEDED, decision)
@@ -81,7 +81,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         self._asked_once(context, decision)
         return self.ask(context, describe(decision), headline(decision))
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Facts:
         from airflow_cdc.flows.decide import note_unchanged
 
         run = self.run_of(context)
@@ -156,7 +156,7 @@ class ApproveRecoveryOperator(PolicyApprovalOperator):
         return open_run_of(context, find_pipeline(self.pipeline, self.registry), self.report_dir)
 
 
-def next_run_id(run_id: str, decision: Mapping[str, Any]) -> str:
+def next_run_id(run_id: str, decision: Facts) -> str:
     """The id of the run that asks again after `run_id`; the same plan always gives the same id."""
     earlier = _AGAIN_ID.match(run_id)
     first, count = (earlier["first"], int(earlier["count"]) + 1) if earlier else (run_id, 1)
@@ -164,7 +164,7 @@ def next_run_id(run_id: str, decision: Mapping[str, Any]) -> str:
     return f"{first}__again{count}_{decision['plan']['strategy']}_{digest:08x}"
 
 
-def _form(context: Context, run: Run, strategy: str) -> dict[str, Any]:
+def _form(context: Context, run: Run, strategy: str) -> dict[str, object]:
     """The fields of this run's form, for the run that asks again."""
     fields = {key: value for key, value in (context.get("params") or {}).items() if key != STRATEGY}
     note = f"{fields.get('note') or ''} (asks again after {run.run_id})".strip()
@@ -172,7 +172,7 @@ def _form(context: Context, run: Run, strategy: str) -> dict[str, Any]:
     return {**fields, **chosen, "approved": False, "note": note}
 
 
-def headline(decision: Mapping[str, Any]) -> str:
+def headline(decision: Facts) -> str:
     """One line for a notification: what is wrong, what the plan does, what it loses."""
     diagnosis, plan = decision["diagnosis"], decision["plan"]
     return (
@@ -193,7 +193,7 @@ def _choice() -> Param:
     )
 
 
-def describe(decision: Mapping[str, Any]) -> str:
+def describe(decision: Facts) -> str:
     """The question in Markdown: first what the answer decides (rows, time, loss), then the problem, then identifiers."""
     plan, diagnosis = decision["plan"], decision["diagnosis"]
     evidence = "\n".join(f"- {literally(key)}: {_code(value)}" for key, value in diagnosis["evidence"].items())

@@ -25,7 +25,7 @@ class AskAgainOperator(TriggerDagRunOperator):  # type: ignore[misc]
         super().__init__(**kwargs)
         self.approve_task = approve_task
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> object:
         again = context["ti"].xcom_pull(task_ids=self.approve_task, key=AGAIN)
         if not again:
             raise AirflowSkipException("the plan did not change while a person was asked")

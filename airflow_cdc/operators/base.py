@@ -48,7 +48,7 @@ def find_pipeline(name: str, registry: str | None = None) -> Pipeline:
 def open_run(
     pipeline: Pipeline,
     run_id: str,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     reports: str | None = None,
     *,
     dag_id: str = "",
@@ -99,7 +99,7 @@ def lives(context: Context, dag_id: str, run_id: str) -> bool | None:
         return None
 
 
-def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
+def asked_for(context: Context, pipeline: Pipeline) -> dict[str, object]:
     """The options chosen by the person who triggered the run, as plain JSON. Raises UsageError for an unknown table."""
     params = context.get("params") or {}
     options = {key: params[key] for key in ASKED if params.get(key)}
@@ -111,7 +111,7 @@ def asked_for(context: Context, pipeline: Pipeline) -> dict[str, Any]:
     return options
 
 
-def plain(facts: Mapping[str, Any]) -> Facts:
+def plain(facts: Mapping[str, object]) -> Facts:
     """`facts` for XCom: JSON types only, so that no enum or tuple comes back as another type."""
     return dict(json.loads(json.dumps(facts, default=str)))
 
@@ -129,12 +129,12 @@ def standing_decision(context: Context, task: str = DIAGNOSE_TASK) -> Facts:
     return decision
 
 
-def gist(decision: Mapping[str, Any]) -> tuple[str, str, str]:
+def gist(decision: Facts) -> tuple[str, str, str]:
     """The parts of a plan that a person approves: problem, strategy, loss."""
     return decision["diagnosis"]["code"], decision["plan"]["strategy"], decision["plan"]["data_loss"]
 
 
-def refusal(decision: Mapping[str, Any]) -> CdcError:
+def refusal(decision: Facts) -> CdcError:
     """The error about a plan that may not be carried out: the diagnosis, and what a person can do."""
     kind = UnknownStateError if decision["diagnosis"]["code"] == "UNKNOWN" else CdcError
     return kind(
@@ -144,7 +144,7 @@ def refusal(decision: Mapping[str, Any]) -> CdcError:
     )
 
 
-def end_and_skip(operator: Any, context: Context, facts: Facts, tasks: Collection[Any]) -> Facts:
+def end_and_skip(operator: Any, context: Context, facts: Facts, tasks: Collection[object]) -> Facts:
     """End the task with the result `facts`, and skip `tasks`. Airflow's `skip` raises, which would lose the result."""
     if tasks:
         context["ti"].xcom_push(key=BaseXCom.XCOM_RETURN_KEY, value=facts)
@@ -180,7 +180,7 @@ class CdcOperator(FailFast, BaseOperator):
     def step(self, run: Run) -> Facts:
         """The one call into `flows`."""
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         run = self.open_run(context)
         with metrics.timed_step(self.pipeline, self.task_id):
             self.facts = plain(self.step(run))

@@ -26,7 +26,7 @@ class StopConnectorOperator(CdcOperator):
         super().__init__(**kwargs)
         self.decision_task = decision_task
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         # in a custom DAG there may be no decision: then it stops the connector
         if decision_of(context, self.decision_task) and not self.planned(_strategy(context, self.decision_task)):
             raise AirflowSkipException("the plan reads no table")
@@ -60,7 +60,7 @@ class PlannedOperator(CdcOperator):
         super().__init__(**kwargs)
         self.decision_task = decision_task
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         if not self.planned(_strategy(context, self.decision_task)):
             raise AirflowSkipException(self.otherwise)
         return super().execute(context)

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.spark_apps.driver.task import lives
@@ -21,7 +20,7 @@ STALE_SECONDS = 600
 
 
 @contextmanager
-def private_settings(payload: Mapping[str, Any], root: Path | None = None) -> Iterator[Path]:
+def private_settings(payload: Mapping[str, object], root: Path | None = None) -> Iterator[Path]:
     """Write `payload` to a file of mode 0600 in a folder of mode 0700, and remove both afterwards.
 
     The next task removes the files of a killed one. Raises ConfigError when the folder belongs to someone else.

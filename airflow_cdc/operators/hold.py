@@ -42,7 +42,7 @@ class ReleaseHold(CdcOperator):
         super().__init__(**kwargs)
         self.stop_task = stop_task
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         if not decision_of(context, self.stop_task):
             raise AirflowSkipException("the connector was not stopped in this run, so nothing is held")
         return super().execute(context)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Context
@@ -29,7 +28,7 @@ class OpenRecoveryOperator(CdcOperator):
         self.decision_task = decision_task
         self._decision: Facts = {}
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         self._decision = standing_decision(context, self.decision_task)
         if not self.planned(self._decision["plan"]["strategy"]):
             raise AirflowSkipException("a restart of the connector is enough: no recovery is opened")
@@ -46,7 +45,7 @@ class OpenRecoveryOperator(CdcOperator):
             self._still_true(run, self._decision)
         return open_recovery(run, Decision.from_json(self._decision))
 
-    def _still_true(self, run: Run, decision: Mapping[str, Any]) -> None:
+    def _still_true(self, run: Run, decision: Facts) -> None:
         from airflow_cdc.flows.decide import decide
 
         now = decide(run, decision["plan"]["strategy"])

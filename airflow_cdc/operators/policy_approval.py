@@ -14,10 +14,10 @@ from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.operators.base import find_pipeline, open_run_of
 
 if TYPE_CHECKING:
-    from airflow_cdc.flows.run import Run
+    from airflow_cdc.flows.run import Facts, Run
 
 
-def answered_by(answer: Mapping[str, Any]) -> str:
+def answered_by(answer: Mapping[str, object]) -> str:
     """The user who answered a question."""
     user = answer.get("responded_by_user") or {}
     name = user.get("name") if isinstance(user, Mapping) else getattr(user, "name", None)
@@ -42,7 +42,7 @@ class PolicyApprovalOperator(FailFast, ApprovalOperator):  # type: ignore[misc]
         self.pipeline = pipeline
         self.registry = registry
 
-    def ask(self, context: Context, body: str, news: str) -> Any:
+    def ask(self, context: Context, body: str, news: str) -> Facts:
         """Ask the question `body` (Markdown) and wait; `news` is the line for the notification."""
         from airflow_cdc.notifications.channels import Message, PolicyNotifier
 
@@ -52,7 +52,8 @@ class PolicyApprovalOperator(FailFast, ApprovalOperator):  # type: ignore[misc]
         text = f"{news} Without an answer within {self.response_timeout} nothing is done. {self._link(context)}".strip()
         message = Message(text, title=f"{self.pipeline}: a recovery waits for an answer")
         self.notifiers = [*self.notifiers, PolicyNotifier(conn_ids=policy.notify, message=message)]
-        return super().execute(context)
+        answer: Facts = super().execute(context)
+        return answer
 
     def note_approved(self, context: Context, who: str) -> None:
         """Store for the report who approved this run's plan."""

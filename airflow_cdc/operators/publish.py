@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc import lineage
 from airflow_cdc.core.pipeline import Corrected
@@ -31,7 +31,7 @@ class PublishOperator(PublishingOperator):
 
         return publish(run)
 
-    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+    def get_openlineage_facets_on_complete(self, _task_instance: object) -> object:
         """For OpenLineage: readers see these tables' new rows from now on."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 

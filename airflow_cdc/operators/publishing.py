@@ -28,7 +28,7 @@ class PublishingOperator(CdcOperator):
         """Whether this step publishes the pipeline's tables."""
         raise NotImplementedError
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         pipeline = find_pipeline(self.pipeline, self.registry)
         on_spark = SINKS[pipeline.sink.kind].publishes_with_spark and self.publishes(pipeline)
         return self._on_spark(context) if on_spark else super().execute(context)

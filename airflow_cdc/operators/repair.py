@@ -36,7 +36,7 @@ class CompareTablesOperator(CdcSparkOperator):
 
     app = "repair"
 
-    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, object]:
         return {**super().driver_options(context, pipeline), "dry_run": True}
 
 
@@ -53,7 +53,7 @@ class ApproveRepairOperator(PolicyApprovalOperator):
         super().__init__(pipeline=pipeline, **kwargs)
         self.compare_task = compare_task
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         decision, params = decision_of(context, self.compare_task), context.get("params") or {}
         if params.get("dry_run") or not decision.get("plans"):
             raise AirflowSkipException("nothing to repair (or this is a dry run)")
@@ -63,12 +63,13 @@ class ApproveRepairOperator(PolicyApprovalOperator):
             return {"approved": IN_ADVANCE}
         return self.ask(context, question(decision), self._headline(decision))
 
-    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Facts:
         if event.get("chosen_options") == [self.APPROVE]:
             self.note_approved(context, f"by {answered_by(event)}")
-        return super().execute_complete(context, event)
+        answer: Facts = super().execute_complete(context, event)
+        return answer
 
-    def _headline(self, decision: Mapping[str, Any]) -> str:
+    def _headline(self, decision: Facts) -> str:
         tables = "; ".join(
             f"{plan['table']}: {plan['writes']} to write, {plan['deletes']} to delete"
             for plan in decision["plans"].values()
@@ -76,7 +77,7 @@ class ApproveRepairOperator(PolicyApprovalOperator):
         return f"{self.pipeline}: rows of the sink differ from the source. A person is asked to approve a repair of {tables}."
 
 
-def question(decision: Mapping[str, Any]) -> str:
+def question(decision: Facts) -> str:
     """The question in Markdown: how many rows of which table, the first keys, and where all of them are."""
     tables = "\n".join(_about(plan) for plan in decision["plans"].values())
     return (
@@ -109,7 +110,7 @@ class RepairOperator(CdcSparkOperator):
             raise AirflowSkipException("there is nothing to repair")
         return super().execute(context)
 
-    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, object]:
         """The tables that differ, and how many deletes were approved, by a person or in advance."""
         options, decision = super().driver_options(context, pipeline), decision_of(context, self.compare_task)
         agreed = bool(decision["needs_approval"] or options.get("approved"))
@@ -123,7 +124,7 @@ class ConcludeOperator(CdcOperator):
     Skipped in a dry run (`dry_run`). Its result names the tables that are MATCH, for `AnnounceOperator`.
     """
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         if (context.get("params") or {}).get("dry_run"):
             raise AirflowSkipException("there was nothing to repair")
         return super().execute(context)
@@ -149,7 +150,7 @@ class BackfillOperator(CdcSparkOperator):
             raise AirflowSkipException("scheduled runs do nothing: use airflow backfill create")
         return super().execute(context)
 
-    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, object]:
         start, end = context.get("data_interval_start"), context.get("data_interval_end")
         if not isinstance(start, datetime) or not isinstance(end, datetime):
             raise UsageError(

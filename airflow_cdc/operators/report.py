@@ -39,7 +39,7 @@ class ReportOperator(CdcOperator):
         super().__init__(**with_outlet(kwargs))
         self.decision_task = decision_task
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> Facts:
         if not decision_of(context, self.decision_task):
             raise AirflowSkipException("no decision was made in this run, so there is nothing to report")
         facts = super().execute(context)

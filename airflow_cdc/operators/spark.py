@@ -172,7 +172,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             timeout=float(seconds),
         )
 
-    def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
+    def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, object]:
         """The driver's settings. They hold credentials, so only `private_settings` may write them."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
         from airflow_cdc.hooks.report_folder import for_driver
@@ -201,11 +201,11 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         """The run's name in the pipeline's lease and ledger."""
         return str(context["run_id"])
 
-    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, Any]:
+    def driver_options(self, context: Context, pipeline: Pipeline) -> dict[str, object]:
         """The run's options, as they appear in the driver's `Run.options`."""
         return asked_for(context, pipeline)
 
-    def get_openlineage_facets_on_complete(self, _task_instance: Any) -> Any:
+    def get_openlineage_facets_on_complete(self, _task_instance: object) -> object:
         """For OpenLineage: the tables that the application read and wrote."""
         from airflow_cdc.hooks.endpoints import resolve_endpoints
 
@@ -358,7 +358,7 @@ class ApplyChangesOperator(CdcSparkOperator):
         """
         return f"apply__{context['run_id']}"
 
-    def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, Any]:
+    def _payload(self, pipeline: Pipeline, context: Context) -> dict[str, object]:
         stays = _stays(pipeline, asked_for(context, pipeline))
         return {**super()._payload(pipeline, context), **({"task": this_process()} if stays else {})}
 
@@ -380,7 +380,7 @@ class ApplyChangesOperator(CdcSparkOperator):
         return dict(seen)
 
 
-def _stays(pipeline: Pipeline, options: Mapping[str, Any]) -> bool:
+def _stays(pipeline: Pipeline, options: Mapping[str, object]) -> bool:
     """Whether the run applies batch after batch."""
     return pipeline.apply.continuous and not options.get("replay") and not options.get("tables")
 

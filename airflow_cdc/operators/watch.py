@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from airflow.sdk import Asset, AssetAlias, Context, SkipMixin
 
@@ -53,7 +53,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         super().__init__(**kwargs)
         self.poke_interval = poke_interval
         self.watch = watch
-        self.outages: dict[str, Any] | None = None
+        self.outages: dict[str, object] | None = None
 
     def step(self, run: Run) -> Facts:
         from airflow_cdc.alerting.outage import OutageLog
@@ -67,7 +67,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
 
         return limited(super().open_run(context))
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> NoReturn:
         from airflow_cdc.triggers.watch import PipelineTrigger
 
         trigger = PipelineTrigger(
@@ -80,7 +80,7 @@ class WatchPipelineOperator(CdcOperator, SkipMixin):
         )
         self.defer(trigger=trigger, method_name="told", timeout=timedelta(seconds=self.watch * 2 + 300))
 
-    def _carried(self, context: Context) -> dict[str, Any] | None:
+    def _carried(self, context: Context) -> dict[str, object] | None:
         """The previous watch's open outages, used if the control table is older or unreadable."""
         ti = context["ti"]
         # without the index, XCom returns the results of all earlier runs, a list that grows for ever

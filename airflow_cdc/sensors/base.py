@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseSensorOperator, Context, PokeReturnValue
 from airflow.sdk.configuration import conf
@@ -12,6 +12,9 @@ from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_cdc.core.errors import CdcError, SourceError, UnknownStateError, foreseen
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.endpoint import DataEndpoint
 
 
 class AvailabilitySensor(BaseSensorOperator):
@@ -29,14 +32,14 @@ class AvailabilitySensor(BaseSensorOperator):
         )
 
     @abstractmethod
-    def trigger(self) -> ProbeTrigger:
+    def trigger(self) -> ProbeTrigger[DataEndpoint]:
         """The trigger with this sensor's probe; the worker uses the same object."""
 
     @abstractmethod
-    def prepared(self) -> Any:
+    def prepared(self) -> DataEndpoint:
         """What `ProbeTrigger.probe` needs, resolved on the worker. Raises ConfigError."""
 
-    def execute(self, context: Context) -> Any:
+    def execute(self, context: Context) -> object:
         if self.deferrable:
             self._defer()
         return super().execute(context)

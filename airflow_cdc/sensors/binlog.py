@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.sensors.base import AvailabilitySensor
 from airflow_cdc.triggers.availability import PositionTrigger
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.endpoint import DataEndpoint
 
 
 class BinlogAvailableSensor(AvailabilitySensor):
@@ -33,5 +36,5 @@ class BinlogAvailableSensor(AvailabilitySensor):
             timeout=float(self.timeout),
         )
 
-    def prepared(self) -> Any:
+    def prepared(self) -> DataEndpoint:
         return CdcMySqlHook(self.conn_id).endpoint()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow_cdc.hooks.mysql import CdcMySqlHook
 from airflow_cdc.sensors.base import AvailabilitySensor
 from airflow_cdc.triggers.availability import PositionTrigger
+
+if TYPE_CHECKING:
+    from airflow_cdc.core.endpoint import DataEndpoint
 
 
 class GtidSetAvailableSensor(AvailabilitySensor):
@@ -31,5 +34,5 @@ class GtidSetAvailableSensor(AvailabilitySensor):
             timeout=float(self.timeout),
         )
 
-    def prepared(self) -> Any:
+    def prepared(self) -> DataEndpoint:
         return CdcMySqlHook(self.conn_id).endpoint()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
-from airflow_cdc.core.position import Availability, Available
+from airflow_cdc.core.endpoint import DataEndpoint
+from airflow_cdc.core.position import Availability
 from airflow_cdc.kinds import SOURCES, read_position
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
@@ -16,7 +18,7 @@ STATES: Final = {
 }
 
 
-class PositionTrigger(ProbeTrigger):
+class PositionTrigger(ProbeTrigger[DataEndpoint]):
     """Waits until everything after `position` can be read from the source of `conn_id`, or never can.
 
     `position` is a position as JSON, with the kind of its source; `asked` is the event's text for what was waited for.
@@ -25,20 +27,27 @@ class PositionTrigger(ProbeTrigger):
     fields = ("conn_id", "position", "asked")
 
     def __init__(
-        self, *, conn_id: str, position: dict[str, Any], asked: dict[str, Any], poke_interval: float, timeout: float
+        self,
+        *,
+        conn_id: str,
+        position: Mapping[str, object],
+        asked: Mapping[str, object],
+        poke_interval: float,
+        timeout: float,
     ) -> None:
         super().__init__(poke_interval=poke_interval, timeout=timeout)
         self.conn_id = conn_id
         self.position = position
         self.asked = asked
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         return {"conn_id": self.conn_id, **self.asked}
 
-    async def prepare(self) -> Any:
-        return await SOURCES[self.position["kind"]].hook.load()(self.conn_id).aendpoint()
+    async def prepare(self) -> DataEndpoint:
+        endpoint: DataEndpoint = await SOURCES[str(self.position["kind"])].hook.load()(self.conn_id).aendpoint()
+        return endpoint
 
-    def probe(self, prepared: Any) -> Answer:
-        source = SOURCES[self.position["kind"]].client.load()(prepared)
-        available: Available = source.availability(read_position(self.position))
+    def probe(self, prepared: DataEndpoint) -> Answer:
+        source = SOURCES[str(self.position["kind"])].client.load()(prepared)
+        available = source.availability(read_position(self.position))
         return Answer(STATES[available.state], available.why)

@@ -16,11 +16,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_cdc.core.errors import CdcError, foreseen
+
+T = TypeVar("T")
 
 # Waiting threads cost almost nothing; the number of probes at work is limited by the processor anyway.
 PROBE_THREADS = 48
@@ -65,7 +67,7 @@ class Answer:
     def final(self) -> bool:
         return self.state in FINAL
 
-    def to_event(self, **facts: Any) -> dict[str, Any]:
+    def to_event(self, **facts: object) -> dict[str, object]:
         """The shape of every event: `state`, `reason`, and the facts that the probe was about."""
         return {"state": str(self.state), "reason": self.reason, **facts}
 
@@ -75,7 +77,7 @@ def first_pause(poke_interval: float) -> float:
     return random.uniform(0.0, poke_interval)  # noqa: S311 - not a secret
 
 
-class ProbeTrigger(BaseTrigger):
+class ProbeTrigger(BaseTrigger, Generic[T]):
     """Run `probe` every `poke_interval` seconds until its answer is final or `timeout` seconds have passed.
 
     A subclass declares `fields`, the names of its own keyword arguments (all plain JSON; connections by id, never
@@ -92,7 +94,7 @@ class ProbeTrigger(BaseTrigger):
         self._asked: Future[Answer] | None = None
         self._broken = 0
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         declared = {*cls.fields, "poke_interval", "timeout"}
         accepted = set(signature(cls.__init__).parameters) - {"self"}
@@ -105,11 +107,11 @@ class ProbeTrigger(BaseTrigger):
         return f"{cls.__module__}.{cls.__qualname__}", {name: getattr(self, name) for name in names}
 
     @abstractmethod
-    async def prepare(self) -> Any:
+    async def prepare(self) -> T:
         """Resolve what the probe needs (an endpoint) without blocking the loop. Raises CdcError."""
 
     @abstractmethod
-    def probe(self, prepared: Any) -> Answer:
+    def probe(self, prepared: T) -> Answer:
         """Run once, on a thread; may block. Raises CdcError if there was no answer."""
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -134,7 +136,7 @@ class ProbeTrigger(BaseTrigger):
             pause = self.poke_interval
         yield self._event(answer)
 
-    async def _ask(self, prepared: Any) -> Answer:
+    async def _ask(self, prepared: T) -> Answer:
         began = time.monotonic()
         if self._asked is None or self._asked.done():  # wait again for a probe that hangs, do not start a second one
             self._asked = (_silent_pool if self._silent else _pool).submit(self.probe, prepared)
@@ -150,7 +152,7 @@ class ProbeTrigger(BaseTrigger):
         self._silent = answer.state is State.UNKNOWN and time.monotonic() - began >= SILENT_SECONDS
         return answer
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """The facts that the probe was about, for its event."""
         return {name: getattr(self, name) for name in self.fields}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from airflow_cdc.alerting.outage import UNKNOWN, OutageLog
 from airflow_cdc.config.registry import get_pipeline, load_unchanged
@@ -16,7 +15,7 @@ from airflow_cdc.hooks.endpoints import aresolve_endpoints
 from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 
 
-class PipelineTrigger(ProbeTrigger):
+class PipelineTrigger(ProbeTrigger[Run]):
     """Fires when an outage of `pipeline` must be reported, reported again, or is over.
 
     `registry` is the path of pipelines.yaml and `report_dir` the folder where the page reads observations, both
@@ -34,7 +33,7 @@ class PipelineTrigger(ProbeTrigger):
         report_dir: str,
         poke_interval: float,
         timeout: float,
-        outages: Mapping[str, Any] | None = None,
+        outages: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(poke_interval=poke_interval, timeout=timeout)
         self.pipeline = pipeline

@@ -295,7 +295,8 @@ def test_the_trigger_hands_its_log_on_and_leaves_telling_to_the_task(run: Run, m
     shows(monkeypatch, NO_LAKE)
     first, second = trigger_of(), trigger_of()
     assert first.probe(run).state is State.UNKNOWN
-    assert [outage["code"] for outage in (first.outages or {})["outages"]] == ["UNKNOWN"]
+    outages: Any = first.outages
+    assert [outage["code"] for outage in outages["outages"]] == ["UNKNOWN"]
     assert second.probe(never).state is State.PROBLEM
     assert second.outages is None
 

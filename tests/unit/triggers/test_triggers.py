@@ -20,7 +20,7 @@ from airflow_cdc.triggers.base import Answer, ProbeTrigger, State
 from tests.unit.builders import UUID
 
 
-class Scripted(ProbeTrigger):
+class Scripted(ProbeTrigger[str]):
     """A trigger whose probe says what a test wrote down."""
 
     fields = ("name",)
@@ -44,7 +44,7 @@ class Scripted(ProbeTrigger):
         return step
 
 
-def fired(trigger: ProbeTrigger) -> dict[str, Any]:
+def fired(trigger: ProbeTrigger[Any]) -> dict[str, Any]:
     async def collect() -> list[TriggerEvent]:
         return [event async for event in trigger.run()]
 
@@ -256,5 +256,5 @@ def test_comes_back_from_its_serialized_form(position: dict[str, Any], asked: di
 def test_a_declaration_that_does_not_fit_fails_at_import() -> None:
     with pytest.raises(TypeError, match=r"Wrong.*\['colour'\]"):
 
-        class Wrong(ProbeTrigger):
+        class Wrong(ProbeTrigger[None]):
             fields = ("colour",)

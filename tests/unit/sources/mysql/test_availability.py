@@ -20,6 +20,7 @@ from airflow_cdc.sources.mysql.facts import MySqlFacts
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition
 from airflow_cdc.sources.mysql.server_log import ServerIdentity
+from airflow_cdc.sources.mysql.session import MySqlEndpoint
 from airflow_cdc.triggers.availability import PositionTrigger
 from airflow_cdc.triggers.base import State
 from tests.diagnosing import diagnose
@@ -108,7 +109,7 @@ def test_sensors_steps_and_diagnosis_say_the_same(
     step = Server(facts).still_available(Watermark(position, UUID, now))
     assert (step.state, bool(step)) == (state, state is THERE)
     trigger = PositionTrigger(conn_id="c", position=position.to_json(), asked={}, poke_interval=1, timeout=1)
-    sensor = trigger.probe(None)
+    sensor = trigger.probe(MySqlEndpoint("h", 3306, "u", "p"))
     assert sensor.state is {THERE: State.AVAILABLE, NOT_YET: State.WAITING, LOST: State.LOST}[state]
     assert (sensor.reason, why in sensor.reason) == (step.why, True)
     offset = {"file": position.file, "pos": position.pos, "ts_sec": 1}
