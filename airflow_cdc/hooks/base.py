@@ -92,7 +92,7 @@ class CdcHook(BaseHook, Generic[E]):
             raise ConfigError(f"{field} is empty", where=self.where, todo=f"Fill in {field}, e.g. {self.example}")
         return value
 
-    def seconds(self, extra: Mapping[str, Any], key: str, default: int) -> int:
+    def seconds(self, extra: Mapping[str, object], key: str, default: int) -> int:
         """A positive number of seconds from the extra field `key`. Raises ConfigError."""
         value = extra.get(key)
         if value in (None, ""):
@@ -117,7 +117,7 @@ class CdcHook(BaseHook, Generic[E]):
         return True, f"{self.hook_name}: connection works"
 
 
-def flag(extra: Mapping[str, Any], key: str, *, default: bool) -> bool:
+def flag(extra: Mapping[str, object], key: str, *, default: bool) -> bool:
     """A boolean from an extra field that a form wrote as text or as JSON."""
     value = extra.get(key)
     if value in (None, ""):
@@ -125,7 +125,7 @@ def flag(extra: Mapping[str, Any], key: str, *, default: bool) -> bool:
     return str(value).strip().lower() in {"1", "true", "yes", "on"}
 
 
-def tls_settings(extra: Mapping[str, Any]) -> dict[str, Any]:
+def tls_settings(extra: Mapping[str, object]) -> dict[str, Any]:
     """The fields of core.tls.TlsSettings, from extra fields of the same names."""
     named = {key: str(extra.get(key) or "") for key in ("ca_file", "cert_file", "key_file", "key_password")}
     return {"verify": flag(extra, "verify", default=True), **named}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from airflow.sdk import Connection
 
@@ -14,7 +14,7 @@ from airflow_cdc.sinks.jdbc.client import JdbcSink
 from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
 
 # hook → the kinds of database that its connections lead to
-_HOOKS: Final[tuple[tuple[type[CdcHook[Any]], tuple[str, ...]], ...]] = (
+_HOOKS: Final[tuple[tuple[type[CdcPostgresHook | CdcMySqlHook], tuple[str, ...]], ...]] = (
     (CdcPostgresHook, ("postgres",)),
     (CdcMySqlHook, ("mysql", "mariadb")),
 )

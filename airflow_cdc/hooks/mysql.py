@@ -51,7 +51,7 @@ class CdcMySqlHook(CdcHook[MySqlEndpoint]):
     def test_connection(self) -> tuple[bool, str]:
         return self.tested("log_facts")
 
-    def _ssl(self, extra: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _ssl(self, extra: Mapping[str, Any]) -> dict[str, object] | None:
         """The endpoint's `ssl`. The stock `mysql` type keeps ca, cert and key under `ssl`, as JSON or as its text."""
         ready = extra.get("ssl") or {}
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from airflow.sdk import Connection
 
@@ -51,7 +51,7 @@ class CdcPostgresHook(CdcHook[PostgresEndpoint]):
     def test_connection(self) -> tuple[bool, str]:
         return self.tested("log_facts")
 
-    def _ssl(self, extra: Mapping[str, Any]) -> dict[str, Any] | None:
+    def _ssl(self, extra: Mapping[str, object]) -> dict[str, object] | None:
         mode = str(extra.get("ssl_mode") or extra.get("sslmode") or "").lower().replace("-", "_")
         mode = "preferred" if mode == "allow" else mode
         if mode and mode not in SSL_MODES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from airflow.sdk import BaseHook, Connection, ObjectStoragePath
@@ -12,13 +12,16 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.reports.store import connection_of
 
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
 SETTING: Final = "airflow.cfg [cdc] report_dir"
 # A task's process is given a database URL that names no database, and so is the driver that it starts: `import airflow`
 # fails there. This one is opened by nobody.
 NO_DATABASE: Final = {"AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": "sqlite://"}
 
 
-def opened(url: str) -> tuple[Any, str]:
+def opened(url: str) -> tuple[AbstractFileSystem, str]:
     """Fsspec's file system with the rights of the URL's connection, and the folder in it. Raises ConfigError."""
     parts = urlsplit(url)
     folder = f"{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
@@ -58,7 +61,7 @@ def _missing(url: str) -> ConfigError:
     )
 
 
-def _s3(conn: Connection) -> Any:
+def _s3(conn: Connection) -> AbstractFileSystem:
     """By Arrow, which every installation has: Airflow's own file system for S3 needs a provider and its client.
 
     The connection's fields are those of Airflow's type `aws`.
@@ -78,4 +81,4 @@ def _s3(conn: Connection) -> Any:
     return ArrowFSWrapper(S3FileSystem(**{name: value for name, value in given.items() if value}))
 
 
-OWN: Final[dict[str, Callable[[Connection], Any]]] = {"s3": _s3}
+OWN: Final[dict[str, Callable[[Connection], AbstractFileSystem]]] = {"s3": _s3}

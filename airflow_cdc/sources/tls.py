@@ -32,7 +32,7 @@ class Mode(StrEnum):
 
 
 # what the form of a database's connection asks about it
-TLS_FIELDS: Final[Mapping[str, Any]] = {
+TLS_FIELDS: Final[Mapping[str, object]] = {
     "ssl_mode": form_field(
         "TLS mode",
         "disabled, preferred, required, verify_ca or verify_identity",
@@ -52,7 +52,7 @@ _UNVERIFIED: Final[Mapping[Mode, str]] = {
 }
 
 
-def settings_of(ssl: Mapping[str, Any] | None, where: str) -> dict[str, Any]:
+def settings_of(ssl: Mapping[str, object] | None, where: str) -> dict[str, Any]:
     """The settings that are set. Raises ConfigError for an unknown one."""
     given = {key: value for key, value in (ssl or {}).items() if value not in (None, "")}
     if unknown := sorted(set(given) - _KEYS):
@@ -62,7 +62,7 @@ def settings_of(ssl: Mapping[str, Any] | None, where: str) -> dict[str, Any]:
     return given
 
 
-def mode_of(ssl: Mapping[str, Any] | None, where: str) -> Mode:
+def mode_of(ssl: Mapping[str, object] | None, where: str) -> Mode:
     """The mode that the settings mean. Raises ConfigError.
 
     An authority that is named is used: without a mode the host name is verified, too, and with `preferred` (which the form

@@ -5,10 +5,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from airflow_cdc.core.errors import SourceError
-from airflow_cdc.core.position import Availability, Available
+from airflow_cdc.core.position import Availability, Available, Position
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.gtid import MariaDbSpans, MariaDbState
@@ -55,7 +54,7 @@ class MariaDbFacts(BinlogFacts):
         # slots=True creates a new class, so super() without arguments would fail
         return {**super(MariaDbFacts, self).log_faults, **own}
 
-    def available(self, position: Any) -> Available:
+    def available(self, position: Position) -> Available:
         """Whether the log still has all changes after `position`: by GTID if it has GTIDs, else by file and position.
 
         LOST: in some domain the oldest file begins after the position. NOT_YET: the server never logged one of the

@@ -56,7 +56,7 @@ class MariaDbPosition:
             return None
         return other.place <= self.place
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON; `domains` is text such as "0-1-100,1-2-50", or null."""
         domains = None if self.domains is None else str(self.domains)
         return {"kind": self.kind, "file": self.file, "pos": self.pos, "domains": domains, "server_id": self.server_id}

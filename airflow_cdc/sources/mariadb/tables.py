@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.sources.errors import SourceSettingError
 from airflow_cdc.sources.mysql.capabilities import Capability
@@ -61,7 +61,7 @@ def _unfit(session: Session, tables: Sequence[str]) -> Iterator[tuple[str, str]]
                 yield f"{row['s']}.{row['t']}", _GENERATED_WHY.format(column=row["c"], server=session.version.name)
 
 
-def _rows(session: Session, sql: str, schema: str, names: Sequence[str]) -> list[dict[str, Any]]:
+def _rows(session: Session, sql: str, schema: str, names: Sequence[str]) -> Sequence[Mapping[str, object]]:
     statement = sql.format(names=", ".join(["%s"] * len(names)))
     return session.rows(statement, (schema, *names), doing="read which kinds of tables these are")
 

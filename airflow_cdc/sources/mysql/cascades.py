@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.quoting import quote_ident
@@ -41,7 +41,7 @@ def keys_in(statement: str, schema: str, table: str) -> Iterator[dict[str, str]]
         }
 
 
-def _listed(session: Session, tables: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+def _listed(session: Session, tables: Sequence[str]) -> Sequence[Mapping[str, object]]:
     where, args = _these("CONSTRAINT_SCHEMA", tables)
     return session.rows(
         "SELECT CONSTRAINT_SCHEMA AS own_schema, TABLE_NAME AS own_table, UNIQUE_CONSTRAINT_SCHEMA AS parent_schema,"
@@ -52,7 +52,7 @@ def _listed(session: Session, tables: Sequence[str]) -> Sequence[Mapping[str, An
     )
 
 
-def _written(session: Session, tables: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+def _written(session: Session, tables: Sequence[str]) -> Iterator[Mapping[str, object]]:
     """Read the rules from the table definitions: other views show which tables have foreign keys, not what these do."""
     where, args = _these("TABLE_SCHEMA", tables)
     sql = f"SELECT DISTINCT TABLE_SCHEMA AS s, TABLE_NAME AS t FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_NAME IS NOT NULL AND ({where})"
@@ -69,7 +69,7 @@ def _these(schema_column: str, tables: Sequence[str]) -> tuple[str, list[str]]:
     return each, [part for table in tables for part in (table.partition(".")[0], table.partition(".")[2])]
 
 
-def _cascade(row: Mapping[str, Any]) -> str:
+def _cascade(row: Mapping[str, object]) -> str:
     rules = [(verb, str(row[key])) for verb, key in (("DELETE", "on_delete"), ("UPDATE", "on_update"))]
     loud = [f"{verb} {rule}" for verb, rule in rules if rule not in _QUIET]
     parent = f"{row['parent_schema']}.{row['parent_table']}"

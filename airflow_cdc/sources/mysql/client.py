@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 from pymysql.connections import Connection
+from pymysql.cursors import Cursor
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.endpoint import CallLimits
@@ -102,7 +103,7 @@ class BinlogSource(BinlogWords, Generic[F]):
         """A copy of this source with these limits on each call."""
         return type(self)(self.endpoint.limited(limits))
 
-    def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Any]:
+    def connect(self, *, read_timeout: float | None = None, quick: bool = False) -> Connection[Cursor]:
         """A new PyMySQL connection: utf8mb4, REPEATABLE READ, time zone UTC, autocommit. Raises SourceError.
 
         `quick`: a short read timeout, for statements about the server and its tables. Otherwise a read may take as long

@@ -238,7 +238,7 @@ class MySqlFacts(BinlogFacts):
         """All transactions on the server, those under way included: a connector may have seen those already."""
         return (self.gtid_executed or GtidSet()) | (self.gtid_owned or GtidSet())
 
-    def available(self, position: Any) -> Available:
+    def available(self, position: Position) -> Available:
         return availability(self, mysql_position(position))
 
     def by_gtid(self, position: MySqlPosition) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import SourceSpec
@@ -69,7 +69,7 @@ SETUP = server(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "cdc_mysql",
     "hook-class-name": "airflow_cdc.hooks.mysql.CdcMySqlHook",
     "hook-name": "CDC MySQL source",

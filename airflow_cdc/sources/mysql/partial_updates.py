@@ -7,6 +7,7 @@ variable shows what is set for all, and no statement shows what a session sets f
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.core.errors import MissingPrivilegeError
@@ -81,7 +82,7 @@ class _Look:
         sql = f"SHOW BINLOG EVENTS IN '{place.file}' FROM {place.pos} LIMIT {_AT_ONCE}"
         return self.session.rows(sql, doing="look for updates that are logged in part")
 
-    def _partial(self, rows: list[dict[str, Any]]) -> Iterator[str]:
+    def _partial(self, rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
         for row in rows:
             kind, info = str(row["Event_type"]), str(row["Info"])
             if kind == "Table_map" and (named := _MAP.search(info)):

@@ -140,7 +140,7 @@ class MySqlPosition:
         """False if the position is known to be in another server's files."""
         return self.server_id is None or server_id is None or self.server_id == server_id
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON; `gtids` is text without newlines, or null."""
         gtids = None if self.gtids is None else str(self.gtids)
         value = {"kind": self.kind, "file": self.file, "pos": self.pos, "gtids": gtids, "server_id": self.server_id}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
 from pymysql.connections import Connection
+from pymysql.cursors import Cursor
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.forecast import Retention
@@ -208,7 +209,7 @@ def began(endpoint: MySqlEndpoint, file: str) -> float | None:
             _inside(connection)._force_close()  # noqa: SLF001 - COM_QUIT would wait until the dump ends
 
 
-def _first_event(connection: Connection[Any], file: str) -> float | None:
+def _first_event(connection: Connection[Cursor], file: str) -> float | None:
     with connection.cursor() as cursor:
         checksum = "@@GLOBAL.binlog_checksum"
         cursor.execute(f"SET @master_binlog_checksum = {checksum}, @source_binlog_checksum = {checksum}")
@@ -223,7 +224,7 @@ def _first_event(connection: Connection[Any], file: str) -> float | None:
     return None
 
 
-def _inside(connection: Connection[Any]) -> Any:
+def _inside(connection: Connection[Cursor]) -> Any:
     """PyMySQL has no call for reading the log, so we use its internal parts."""
     return connection
 

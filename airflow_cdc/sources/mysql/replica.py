@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -197,7 +197,7 @@ def replication_status(session: Session) -> list[dict[str, Any]]:
     return [{key.lower(): value for key, value in row.items()} for row in rows]
 
 
-def _applier_filters(status: list[dict[str, Any]]) -> tuple[str, ...]:
+def _applier_filters(status: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(
         f"{name} {value}" for row in status for name, value in row.items() if value and _STATUS_FILTERS.fullmatch(name)
     )

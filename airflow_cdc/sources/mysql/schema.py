@@ -8,7 +8,7 @@ from typing import Any
 
 from pymysql import MySQLError
 from pymysql.connections import Connection
-from pymysql.cursors import DictCursor
+from pymysql.cursors import Cursor, DictCursor
 
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.names import split_name
@@ -46,7 +46,7 @@ _LABELLED = frozenset({"enum", "set"})
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 
 
-def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, Table]:
+def read_table_defs(conn: Connection[Cursor], tables: Iterable[str]) -> dict[str, Table]:
     """Definitions of "schema.table" names as the server has them now; a name that has no table is left out.
 
     The key is the PRIMARY KEY, else the first unique index over NOT NULL columns in the order of SHOW INDEX; Debezium
@@ -64,7 +64,7 @@ def read_table_defs(conn: Connection[Any], tables: Iterable[str]) -> dict[str, T
         raise explain(error, where=_where(conn, wanted), doing="read the table definitions") from error
 
 
-def read_defaults(conn: Connection[Any], tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
+def read_defaults(conn: Connection[Cursor], tables: Iterable[str]) -> dict[str, dict[str, str | None]]:
     """Table → column → its default as the server writes it (an expression as its text); None if it has none.
 
     Raises SourceError if the server refuses.
@@ -94,7 +94,7 @@ def parse_labels(column_type: str) -> tuple[str, ...]:
     return tuple(unescaped(match[1]) for match in _LABEL.finditer(inside))
 
 
-def _where(conn: Connection[Any], wanted: Iterable[tuple[str, str]]) -> str:
+def _where(conn: Connection[Cursor], wanted: Iterable[tuple[str, str]]) -> str:
     """The server, and the tables that were asked for."""
     return f"mysql {conn.host}:{conn.port}, tables {', '.join('.'.join(pair) for pair in wanted)}"
 
@@ -184,11 +184,11 @@ def _key(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return ()
 
 
-def _number(value: Any) -> int | None:
+def _number(value: int | str | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Some server versions return some of these as bytes."""
     if value is None:
         return ""

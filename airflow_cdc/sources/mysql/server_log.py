@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.errors import DeadlineError, MissingPrivilegeError, SourceError
 from airflow_cdc.core.poll import NotYet, poll_until
@@ -104,7 +104,7 @@ def read_identity(session: Session) -> ServerIdentity:
     return ServerIdentity(str(row["uuid"]).lower(), int(row["id"]), with_sign(up["Value"]), now)
 
 
-def with_sign(value: Any) -> int:
+def with_sign(value: int | str) -> int:
     """A counter that the server keeps in 64 bits without a sign: its uptime is below 0 once its clock is set to before its start."""
     number = int(value)
     return number - 2**64 if number >= 2**63 else number

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pymysql
 from pymysql.connections import Connection
-from pymysql.cursors import DictCursor
+from pymysql.cursors import Cursor, DictCursor
 
 from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
@@ -56,7 +56,7 @@ class MySqlEndpoint(TimedServer):
     port: int
     user: str
     password: str = field(repr=False)
-    ssl: dict[str, Any] | None = field(default=None, repr=False)
+    ssl: Mapping[str, object] | None = field(default=None, repr=False)
     connect_timeout: float = 10.0
     read_timeout: float = 3600.0
     quick_read: float = QUICK_READ_S
@@ -81,7 +81,7 @@ class MySqlEndpoint(TimedServer):
 class Session:
     """An open connection whose errors are SourceErrors and whose rows are dicts."""
 
-    def __init__(self, connection: Connection[Any], where: str) -> None:
+    def __init__(self, connection: Connection[Cursor], where: str) -> None:
         self.connection = connection
         self.where = where
         self._version: ServerVersion | None = None
@@ -99,7 +99,7 @@ class Session:
             self._version = ServerVersion.parse(str(row["version"]))
         return self._version
 
-    def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> list[dict[str, Any]]:
+    def rows(self, sql: str, args: Sequence[object] = (), *, doing: str) -> list[dict[str, Any]]:
         """All rows of a statement. Raises SourceError; `doing` completes "could not …"."""
         try:
             with self.connection.cursor(DictCursor) as cursor:
@@ -108,7 +108,7 @@ class Session:
         except (pymysql.MySQLError, OSError) as error:
             raise explain(error, where=self.where, doing=doing) from error
 
-    def row(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> dict[str, Any]:
+    def row(self, sql: str, args: Sequence[object] = (), *, doing: str) -> dict[str, Any]:
         """The first row of a statement. Raises SourceError, also when there is none."""
         for row in self.rows(sql, args, doing=doing):
             return row
@@ -118,7 +118,7 @@ class Session:
             todo=ASK_BETWEEN,
         )
 
-    def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
+    def run(self, sql: str, args: Sequence[object] = (), *, doing: str) -> None:
         """Run a statement that returns no rows."""
         self.rows(sql, args, doing=doing)
 
@@ -131,11 +131,11 @@ class Session:
 class _Connection(Connection):  # generic only in its stubs
     """A connection that loads no CA bundle where nothing is verified: loading takes 20 ms of CPU each time."""
 
-    def _create_ssl_ctx(self, sslp: Mapping[str, Any]) -> tls.SSLContext:
+    def _create_ssl_ctx(self, sslp: Mapping[str, object]) -> tls.SSLContext:
         return super()._create_ssl_ctx(sslp) if sslp else unverified()  # type: ignore[misc]
 
 
-def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
+def open_connection(endpoint: MySqlEndpoint, *, read_timeout: float | None = None) -> Connection[Cursor]:
     """Connect with utf8mb4, autocommit and the session pins. Raises SourceError naming what is wrong."""
     options = client_options(endpoint.ssl, endpoint.where)
     try:
@@ -175,7 +175,7 @@ def session_pins(version: ServerVersion) -> tuple[str, ...]:
     return _MARIADB_PINS if version.mariadb else SESSION_PINS
 
 
-def _pin(connection: Connection[Any], where: str) -> None:
+def _pin(connection: Connection[Cursor], where: str) -> None:
     session = Session(connection, where)
     greeting = str(connection.get_server_info())  # type: ignore[no-untyped-call]
     try:
@@ -185,7 +185,7 @@ def _pin(connection: Connection[Any], where: str) -> None:
         raise
 
 
-def client_options(ssl: Mapping[str, Any] | None, where: str) -> dict[str, Any]:
+def client_options(ssl: Mapping[str, object] | None, where: str) -> dict[str, Any]:
     """PyMySQL's options for these settings. Raises ConfigError, or SourceTlsError for files that cannot be read."""
     mode = mode_of(ssl, where)
     if mode is Mode.DISABLED:

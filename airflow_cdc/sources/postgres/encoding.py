@@ -94,7 +94,7 @@ def _pieces(kind: LogicalType, value: str) -> tuple[str, ...]:
     return row(kind, value)
 
 
-def _one(form: str) -> Callable[[Any, str], tuple[str, ...]]:
+def _one(form: str) -> Callable[[object, str], tuple[str, ...]]:
     return lambda _kind, v: (form.format(v=v),)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.observation import SourceFacts
-from airflow_cdc.core.position import Availability, Available
+from airflow_cdc.core.position import Availability, Available, Position
 from airflow_cdc.names import split_name
 from airflow_cdc.sources.postgres.grants import missing, read_grants
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position, server_name
@@ -212,7 +212,7 @@ class PgFacts(SourceFacts):
     def more_to_read(self) -> bool:
         return False  # much of the log is not about captured tables, and only a reader can tell which part is
 
-    def available(self, position: Any) -> Available:
+    def available(self, position: Position) -> Available:
         """The one answer to whether a reader at `position` would find every change since."""
         here, slot = postgres_position(position), self.slot
         if not here.comparable(self.log.position):

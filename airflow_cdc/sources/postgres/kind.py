@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from airflow_cdc.core.pipeline import SourceSpec
+from airflow_cdc.core.pipeline import E, SourceSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Password, Question, Setup, form_field, host_and_port
 from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.sources.tls import TLS_FIELDS
 
-E = TypeVar("E")
+if TYPE_CHECKING:
+    from airflow_cdc.sources.postgres.session import PostgresEndpoint
 
 
 @settings
@@ -31,7 +32,7 @@ class PostgresSettings(SourceSpec):
 
     def at(self, endpoint: E) -> E:
         """The connection's endpoint, with this pipeline's slot, publication and database."""
-        own: Any = endpoint
+        own = cast("PostgresEndpoint", endpoint)
         made = replace(own, slot=self.slot, publication=self.publication, database=self.database or own.database)
         return cast("E", made)
 
@@ -69,7 +70,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "cdc_postgres",
     "hook-class-name": "airflow_cdc.hooks.postgres.CdcPostgresHook",
     "hook-name": "CDC PostgreSQL source",

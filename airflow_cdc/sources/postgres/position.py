@@ -87,7 +87,7 @@ class PgPosition:
     def __str__(self) -> str:
         return f"{self.lsn} (timeline {self.timeline})" if self.timeline else str(self.lsn)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON that includes the kind of position; the LSN is text."""
         read = {"snapshot": self.snapshot, "counted_since": self.counted_since}
         said = {name: value for name, value in read.items() if value}

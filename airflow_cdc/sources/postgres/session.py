@@ -14,7 +14,10 @@ from airflow_cdc.sources.postgres.errors import explain
 from airflow_cdc.sources.tls import Mode, mode_of, settings_of
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from psycopg import Connection
+    from psycopg.rows import TupleRow
 
 QUICK_READ_S: Final = 30.0
 PORT: Final = 5432
@@ -74,7 +77,7 @@ class PostgresEndpoint(TimedServer):
     database: str = "postgres"
     slot: str = ""
     publication: str = ""
-    ssl: dict[str, Any] | None = field(default=None, repr=False)
+    ssl: Mapping[str, object] | None = field(default=None, repr=False)
     connect_timeout: float = 10.0
     read_timeout: float = 3600.0
     quick_read: float = QUICK_READ_S
@@ -96,7 +99,7 @@ class PostgresEndpoint(TimedServer):
         """OpenLineage's namespace of this server's tables."""
         return f"postgres://{self.host}:{self.port}"
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, object]:
         """Libpq's connection parameters, password included, so they must never be logged. Raises ConfigError."""
         return {
             "host": self.host,
@@ -118,7 +121,7 @@ class PostgresEndpoint(TimedServer):
 class Session:
     """An open connection whose errors are SourceErrors and whose rows are dicts."""
 
-    def __init__(self, connection: Connection[Any], where: str) -> None:
+    def __init__(self, connection: Connection[TupleRow], where: str) -> None:
         self.connection = connection
         self.where = where
 
@@ -137,7 +140,7 @@ class Session:
         """The server's version as a number: 150018 for 15.18."""
         return int(self.connection.info.server_version)
 
-    def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> list[dict[str, Any]]:
+    def rows(self, sql: str, args: Sequence[object] = (), *, doing: str) -> list[dict[str, Any]]:
         """All rows of a statement. Raises SourceError; `doing` completes "could not …"."""
         import psycopg
         from psycopg.rows import dict_row
@@ -149,7 +152,7 @@ class Session:
         except (psycopg.Error, OSError) as error:
             raise explain(error, where=self.where, doing=doing) from error
 
-    def row(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> dict[str, Any]:
+    def row(self, sql: str, args: Sequence[object] = (), *, doing: str) -> dict[str, Any]:
         """The first row of a statement. Raises SourceError, also when there is none."""
         for row in self.rows(sql, args, doing=doing):
             return row
@@ -159,7 +162,7 @@ class Session:
             todo=ASK_BETWEEN,
         )
 
-    def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
+    def run(self, sql: str, args: Sequence[object] = (), *, doing: str) -> None:
         """Run a statement that returns no rows."""
         self.rows(sql, args, doing=doing)
 
@@ -169,7 +172,7 @@ class Session:
             self.connection.close()
 
 
-def open_connection(endpoint: PostgresEndpoint, *, read_timeout: float | None = None) -> Connection[Any]:
+def open_connection(endpoint: PostgresEndpoint, *, read_timeout: float | None = None) -> Connection[TupleRow]:
     """Connect with autocommit and the session pins.
 
     `read_timeout` (seconds) limits each statement; None: the endpoint's timeout.
@@ -187,19 +190,19 @@ def open_connection(endpoint: PostgresEndpoint, *, read_timeout: float | None = 
     return connection
 
 
-def connect(endpoint: PostgresEndpoint, **more: Any) -> Connection[Any]:
+def connect(endpoint: PostgresEndpoint, **more: object) -> Connection[TupleRow]:
     """An autocommit connection without session pins; `more` are further parameters of libpq."""
     psycopg = driver(endpoint.where)
     parameters = endpoint.parameters() | more
     try:
         # no prepared statements: behind a pooler another server session would not know them
-        return cast("Connection[Any]", psycopg.connect(autocommit=True, prepare_threshold=None, **parameters))
+        return cast("Connection[TupleRow]", psycopg.connect(autocommit=True, prepare_threshold=None, **parameters))
     except (psycopg.Error, OSError, ValueError) as error:
         # no exception chain: the driver's frames hold the password
         raise explain(error, where=endpoint.where, doing="connect") from None
 
 
-def driver(where: str = "") -> Any:
+def driver(where: str = "") -> ModuleType:
     """The psycopg module. Raises ConfigError naming the extra if it is not installed."""
     try:
         import psycopg

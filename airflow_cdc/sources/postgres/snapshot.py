@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.core.errors import DeadlineError
 from airflow_cdc.core.poll import poll_until
@@ -27,6 +27,7 @@ from airflow_cdc.sources.postgres.slot import PLUGIN, Slot, drop, read_slot
 if TYPE_CHECKING:
     from psycopg import Connection
     from psycopg.pq.abc import PGconn
+    from psycopg.rows import TupleRow
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,63}")
 _SNAPSHOT: Final = re.compile(r"[0-9A-Fa-f-]{1,64}")
@@ -46,7 +47,7 @@ class ExportedSnapshot:
 class SnapshotOwner:
     """The replication connection that holds an exported snapshot. Close it when all reading is done, never before."""
 
-    def __init__(self, connection: Connection[Any], snapshot: ExportedSnapshot, where: str) -> None:
+    def __init__(self, connection: Connection[TupleRow], snapshot: ExportedSnapshot, where: str) -> None:
         self._connection = connection
         self._where = where
         self.snapshot = snapshot
@@ -168,7 +169,7 @@ def open_transactions(session: Session) -> tuple[str, ...]:
     )
 
 
-def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[Any], name: str) -> str:
+def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[TupleRow], name: str) -> str:
     """End the server's side of a command that we gave up, and return a text of what it waited for.
 
     Closing the connection is not enough: the server would keep waiting, and the slot's name would stay taken.
@@ -189,7 +190,7 @@ def _stop_waiting(endpoint: PostgresEndpoint, connection: Connection[Any], name:
     return waited
 
 
-def _execute(connection: Connection[Any], sql: str, where: str, doing: str, timeout: float) -> dict[str, str]:
+def _execute(connection: Connection[TupleRow], sql: str, where: str, doing: str, timeout: float) -> dict[str, str]:
     """Run a command on a replication connection, which has only the simple protocol and no statement_timeout.
 
     Raises SourceError, or DeadlineError after `timeout` seconds; the command then still runs.

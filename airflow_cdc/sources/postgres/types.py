@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_cdc.core.errors import SchemaError
-from airflow_cdc.core.table import Column, NativeColumn, Table
+from airflow_cdc.core.table import Column, NativeColumn, Table, Word
 from airflow_cdc.core.types import (
     Array,
     Bits,
@@ -172,7 +172,7 @@ def logical_type(column: PgColumn) -> LogicalType:
 
 def column_of(column: PgColumn) -> Column:
     """The neutral form of a column; its native terms hold everything that decides what its values are or come from."""
-    words: dict[str, Any] = {
+    words: dict[str, Word] = {
         "type": column.type,
         "type_schema": column.type_schema,
         "type_kind": column.type_kind,

@@ -109,10 +109,11 @@ def test_inv_38_an_offset_that_counts_heartbeats_after_a_ddl_skips_changes(
 def test_the_end_of_a_file_that_was_cut_off_is_a_gap() -> None:
     lacks = MariaDbPosition.parse("0-1-90") - MariaDbPosition.parse("0-1-80")
     facts = replace(MARIADB, domains=replace(DOMAINS, hole=lacks))
-    found = diagnose(observed(OFFSET, facts))
+    found, start = diagnose(observed(OFFSET, facts)), MariaDbCodec().read(OFFSET, {}).position
+    assert start is not None
     assert found.code == "GTID_PURGED"
     assert "0:81-90" in str(found.evidence)
-    assert facts.available(MariaDbCodec().read(OFFSET, {}).position).state is Availability.LOST
+    assert facts.available(start).state is Availability.LOST
     unseen = {**OFFSET, "gtids": "0-1-101,3-1-7"}
     assert code(unseen, facts) == "GTID_NOT_CONTAINED", "what the server never had is said first"
     inside = replace(facts, at_offset=EventAtPosition(EventBoundary.INSIDE, (), "truncated"))
