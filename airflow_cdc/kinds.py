@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, PositionError
 from airflow_cdc.core.kind import AnyKind, ConnectorKind, ControlKind, Named, Reads, SinkKind, SourceKind, TransportKind
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.spark_jars import Need
     from airflow_cdc.decisions.diagnosis.pasted import Voice
 
-K = TypeVar("K", bound=Named)
+K = TypeVar("K", bound=Named, covariant=True)  # noqa: PLC0105
 
 
 class Kinds(Mapping[str, K]):
@@ -89,12 +89,12 @@ SINKS: Final = Kinds("sinks", SinkKind, "iceberg", "opensearch", "hudi", "jdbc",
 CONTROLS: Final = Kinds("controls", ControlKind, "iceberg", "sql")
 
 
-WINGS: Final[Mapping[str, Kinds[Any]]] = {
+WINGS: Final[Mapping[str, Kinds[Named]]] = {
     kinds.wing: kinds for kinds in (SOURCES, CONNECTORS, TRANSPORTS, SINKS, CONTROLS)
 }
 
 
-def read_pipeline(value: Mapping[str, Any] | str) -> Pipeline:
+def read_pipeline(value: Mapping[str, object] | str) -> Pipeline:
     """Read a pipeline from its definition as JSON or JSON text. Raises ConfigError."""
     return Pipeline.from_json(value, WINGS.__getitem__)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_cdc.alerting.circuit import Circuits, guard
 from airflow_cdc.core.endpoint import CallLimits, DataEndpoint, Endpoint, secrets_in
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
-from airflow_cdc.core.ports import Connector, ControlStore, Feeder, Sink, Source, Transport
+from airflow_cdc.core.ports import Client, Connector, ControlStore, Feeder, Sink, Source, Transport
 from airflow_cdc.core.secrets import remember
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from airflow_cdc.control.control import Control
     from airflow_cdc.core.offset import OffsetCodec
     from airflow_cdc.events.registry import Registry
+
+C = TypeVar("C", bound=Client)
 
 _WINGS = {"source": "sources", "connector": "connectors", "transport": "transports", "sink": "sinks"}
 _CONTROL = "control"
@@ -57,7 +59,7 @@ class Endpoints:
             self.registry.limited(limits) if self.registry else None,
         )
 
-    def to_json(self, pipeline: Pipeline) -> dict[str, Any]:
+    def to_json(self, pipeline: Pipeline) -> dict[str, object]:
         """Plain JSON, each endpoint with its kind, and with the credentials: for a driver's settings, never for a log."""
         parts = {part: _to_json(getattr(pipeline, part).kind, getattr(self, part)) for part in _WINGS}
         replicas = {conn_id: _to_json(pipeline.source.kind, one) for conn_id, one in self.replicas.items()}
@@ -80,7 +82,7 @@ class Endpoints:
         )
 
 
-def _to_json(kind: str, endpoint: Endpoint) -> dict[str, Any]:
+def _to_json(kind: str, endpoint: Endpoint) -> dict[str, object]:
     return {"kind": kind, **asdict(endpoint)}
 
 
@@ -118,7 +120,7 @@ class Parts:
     def limited(self, limits: CallLimits, circuits: Circuits) -> Parts:
         """A copy whose calls are limited by `limits` and go through their endpoint's circuit breaker."""
 
-        def guarded(client: Any) -> Any:
+        def guarded(client: C) -> C:
             return guard(client.limited(limits), client.where, circuits)
 
         return Parts(
@@ -166,25 +168,21 @@ def _feeder(pipeline: Pipeline, endpoints: Endpoints) -> Feeder | None:
     kind = SINKS[pipeline.sink.kind].feeder
     if kind is None:
         return None
-    feeder: Feeder = kind.load()(endpoints.connector, pipeline.sink.feeder)
-    return feeder
+    return kind.load()(endpoints.connector, pipeline.sink.feeder)
 
 
 def _sink(pipeline: Pipeline, endpoints: Endpoints, feeder: Feeder | None) -> Sink:
     """The sink's client; a database that a sink connector fills is read as a source of that database's kind."""
     client = SINKS[pipeline.sink.kind].client.load()
     if feeder is None:
-        plain: Sink = client(endpoints.sink)
-        return plain
+        return client(endpoints.sink)
     sink: Any = endpoints.sink
     if not pipeline.sink.read_as:
-        logs: Sink = client(sink, feeder)
-        return logs
+        return client(sink, feeder)
     database = SOURCES[sink.database]
     reader = database.client.load()(database.endpoint.load()(**sink.server))
     # the source's database, where its tables' schemas are within one
-    copies: Sink = client(sink, reader, feeder, getattr(endpoints.source, "database", ""))
-    return copies
+    return client(sink, reader, feeder, getattr(endpoints.source, "database", ""))
 
 
 def _registry(pipeline: Pipeline, endpoints: Endpoints) -> Registry | None:
@@ -197,16 +195,14 @@ def _registry(pipeline: Pipeline, endpoints: Endpoints) -> Registry | None:
 
 def _connector(pipeline: Pipeline, endpoints: Endpoints, codec: OffsetCodec, transport: Transport) -> Connector:
     kind = CONNECTORS[pipeline.connector.kind]
-    made: Connector = kind.client.load()(endpoints.connector, codec)
+    made = kind.client.load()(endpoints.connector, codec)
     return kind.over_topics.load()(made, pipeline, transport) if kind.over_topics else made
 
 
 def _control_store(pipeline: Pipeline, endpoints: Endpoints, sink: object) -> ControlStore:
     """The store that the pipeline names, or else the one in its sink. Raises ConfigError if there is neither."""
-    store: ControlStore
     if pipeline.control is not None:
-        store = CONTROLS[pipeline.control.kind].client.load()(endpoints.control)
-        return store
+        return CONTROLS[pipeline.control.kind].client.load()(endpoints.control)
     kind = SINKS[pipeline.sink.kind]
     if kind.control is None:
         raise ConfigError(
@@ -214,5 +210,4 @@ def _control_store(pipeline: Pipeline, endpoints: Endpoints, sink: object) -> Co
             where=f"pipeline {pipeline.name}, key control",
             todo="Add `control: {kind: sql, conn_id: …}`: a database that keeps it.",
         )
-    store = kind.control.load()(sink)
-    return store
+    return kind.control.load()(sink)

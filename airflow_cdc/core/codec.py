@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, Union, cast, get_a
 
 T = TypeVar("T")
 # A value of JSON → the value of the declared type. Raises ValueError or TypeError
-_Reader: TypeAlias = Callable[[Any], Any]
+_Reader: TypeAlias = Callable[[Any], object]
 
 _YEARS: Final = range(1971, 2200)
 _LARGEST: Final = 2**63
@@ -51,12 +51,12 @@ MomentOrNone: TypeAlias = Annotated[str, _moment_or_none]
 Seconds: TypeAlias = Annotated[float | None, _duration]
 
 
-def plain(paper: object) -> dict[str, Any]:
+def plain(paper: object) -> dict[str, object]:
     """Every field, as plain JSON; a partition, and any other whole number that is a key, becomes text."""
     return {name: _to_json(getattr(paper, name), plain) for name, _ in _defaults(cast("Any", type(paper)))}
 
 
-def sparse(paper: object) -> dict[str, Any]:
+def sparse(paper: object) -> dict[str, object]:
     """The fields that say something, as plain JSON: what is as its class has it by default is left out."""
     values = ((name, getattr(paper, name), default) for name, default in _defaults(cast("Any", type(paper))))
     return {name: _to_json(value, sparse) for name, value, default in values if default is MISSING or value != default}
@@ -78,7 +78,7 @@ def read(kind: type[T], value: object, *, more: bool = False) -> T:
     return kind(**values)
 
 
-def _to_json(value: Any, write: Callable[[object], dict[str, Any]]) -> Any:
+def _to_json(value: Any, write: Callable[[object], dict[str, object]]) -> object:
     kind = type(value)
     if kind in _AS_THEY_ARE:
         return value
@@ -104,7 +104,7 @@ def _readers(kind: type) -> Mapping[str, _Reader]:
 def _defaults(kind: type) -> tuple[tuple[str, object], ...]:
     """The fields in order, each with its default; MISSING: it has none."""
 
-    def of(one: Field[Any]) -> object:
+    def of(one: Field[object]) -> object:
         return one.default if one.default_factory is MISSING else one.default_factory()
 
     return tuple((one.name, of(one)) for one in fields(cast("Any", kind)))
@@ -115,7 +115,7 @@ def _required(kind: type) -> frozenset[str]:
     return frozenset(name for name, default in _defaults(kind) if default is MISSING)
 
 
-def _reader(hint: Any, name: str) -> _Reader:
+def _reader(hint: object, name: str) -> _Reader:
     """Reads a value of this declared type; `name` is what errors call it."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
@@ -134,7 +134,7 @@ def _reader(hint: Any, name: str) -> _Reader:
 
 
 def _checked(kind: type, name: str, reader: _Reader) -> _Reader:
-    def checked(value: Any) -> Any:
+    def checked(value: object) -> object:
         if isinstance(value, kind):
             return reader(value)
         raise ValueError(f"{name} is {type(value).__name__}")
@@ -142,7 +142,7 @@ def _checked(kind: type, name: str, reader: _Reader) -> _Reader:
     return checked
 
 
-def _plain(hint: Any, name: str) -> _Reader:
+def _plain(hint: object, name: str) -> _Reader:
     if is_dataclass(hint):
         return getattr(hint, "from_json", None) or partial(read, cast("type", hint))
     if hint in (Any, object):
@@ -152,7 +152,7 @@ def _plain(hint: Any, name: str) -> _Reader:
     allowed = frozenset(_NUMBERS if hint is float else (hint,))
     narrow = hint in _NUMBERS
 
-    def plain(value: Any) -> Any:
+    def plain(value: Any) -> object:
         if type(value) not in allowed or (narrow and not -_LARGEST < value < _LARGEST):
             raise ValueError(f"{name} is {str(value)[:40]!r}")
         return value

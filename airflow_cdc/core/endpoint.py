@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, is_dataclass, replace
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import ClassVar, Final, NamedTuple, Protocol, Self
 from urllib.parse import unquote
 
 from airflow_cdc.core.errors import ConfigError
@@ -38,7 +38,7 @@ class CallLimits:
 class Endpoint(Protocol):
     """Address and credentials of one system: a frozen dataclass of plain values, credentials out of its repr."""
 
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     @property
     def where(self) -> str:
@@ -63,7 +63,7 @@ class TimedServer:
     """Base of the endpoints of database servers: a frozen dataclass with these two fields, in seconds."""
 
     __slots__ = ()
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __dataclass_fields__: ClassVar[dict[str, Field[object]]]
 
     connect_timeout: float
     quick_read: float

@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from airflow_cdc.core.text import shown
 
@@ -54,10 +54,10 @@ class CdcError(Exception):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self)!r})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _bare, (type(self), self.what), dict(self.__dict__)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The error as plain JSON: its class name and every structured attribute."""
         return {"error": type(self).__name__, **self.__dict__}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class HoldStatus(StrEnum):
@@ -61,6 +60,6 @@ class HoldState:
         """True while the lock is held."""
         return self.status is HoldStatus.HELD
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON."""
         return {**asdict(self), "status": str(self.status), "waiting": [asdict(w) for w in self.waiting]}

@@ -8,10 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from airflow_cdc.core.errors import needs
-from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, SinkSpec, SourceSpec, TransportSpec
+from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
 
 if TYPE_CHECKING:
     from airflow_cdc.core.capture import ConfigRules
+    from airflow_cdc.core.endpoint import DataEndpoint, Endpoint
+    from airflow_cdc.core.offset import OffsetCodec
+    from airflow_cdc.core.ports import Connector, ControlStore, Feeder, Sink, Source, Transport
     from airflow_cdc.core.position import ReadPosition
     from airflow_cdc.core.problem import Rules
     from airflow_cdc.core.setup import Setup
@@ -41,8 +44,8 @@ class Lazy(Generic[T]):
             return cast("T", getattr(import_module(module, self.package or None), name))
 
 
-Form: TypeAlias = "Lazy[dict[str, Any]]"
-JarsOf: TypeAlias = "Callable[[Any], tuple[Need, ...]]"
+Form: TypeAlias = "Lazy[dict[str, object]]"
+JarsOf: TypeAlias = "Callable[..., tuple[Need, ...]]"
 LazyRules: TypeAlias = "Lazy[Rules]"
 
 
@@ -71,17 +74,17 @@ class SourceKind:
     name: str
     title: str
     settings: type[SourceSpec]
-    endpoint: Lazy[Any]
-    client: Lazy[Any]
+    endpoint: Lazy[Callable[..., DataEndpoint]]
+    client: Lazy[Callable[..., Source]]
     hook: Lazy[Any]
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     read_position: Lazy[ReadPosition] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
-    reader: Lazy[Any] | None = None
+    reader: Lazy[Callable[..., object]] | None = None
     why_unread: str = ""
-    copies: Lazy[Any] | None = None
+    copies: Lazy[Callable[..., object]] | None = None
     read_by: Mapping[str, Reads] = field(default_factory=dict)
 
 
@@ -95,8 +98,8 @@ class Reads:
         writes: whether its events can be written, too, as corrections through the topics must be (INV 47).
     """
 
-    codec: Lazy[Any] | None = None
-    decoder: Lazy[Any] | None = None
+    codec: Lazy[Callable[[], OffsetCodec]] | None = None
+    decoder: Lazy[Callable[..., object]] | None = None
     writes: bool = False
 
 
@@ -116,13 +119,13 @@ class ConnectorKind:
     name: str
     title: str
     settings: type[ConnectorSpec]
-    endpoint: Lazy[Any]
-    client: Lazy[Any]
+    endpoint: Lazy[Callable[..., Endpoint]]
+    client: Lazy[Callable[..., Connector]]
     hook: Lazy[Any]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
     config_rules: Lazy[ConfigRules]
-    over_topics: Lazy[Any] | None = None
+    over_topics: Lazy[Callable[[Connector, Pipeline, Transport], Connector]] | None = None
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     rules: LazyRules | None = None
@@ -133,7 +136,7 @@ class ConnectorKind:
 class RegistryKind:
     """A schema registry beside a message system; `client` satisfies events.registry.Registry, called with the endpoint."""
 
-    endpoint: Lazy[Any]
+    endpoint: Lazy[Callable[..., Endpoint]]
     client: Lazy[Any]
     hook: Lazy[Any]
     form: Form
@@ -152,14 +155,14 @@ class TransportKind:
     name: str
     title: str
     settings: type[TransportSpec]
-    endpoint: Lazy[Any]
-    client: Lazy[Any]
+    endpoint: Lazy[Callable[..., Endpoint]]
+    client: Lazy[Callable[..., Transport]]
     hook: Lazy[Any] | None
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
     rules: LazyRules | None = None
-    reader: Lazy[Any] | None = None
+    reader: Lazy[Callable[..., object]] | None = None
     registry: RegistryKind | None = None
 
 
@@ -184,20 +187,20 @@ class SinkKind:
     name: str
     title: str
     settings: type[SinkSpec]
-    endpoint: Lazy[Any]
-    client: Lazy[Any]
+    endpoint: Lazy[Callable[..., DataEndpoint]]
+    client: Lazy[Callable[..., Sink]]
     hook: Lazy[Any] | None
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
     jars_of: Lazy[JarsOf] | None = None
     rules: LazyRules | None = None
-    stages: Lazy[Any] | None = None
-    letters: Lazy[Any] | None = None
-    keeper: Lazy[Any] | None = None
-    control: Lazy[Any] | None = None
-    feeder: Lazy[Any] | None = None
-    folds: Lazy[Any] | None = None
+    stages: Lazy[Callable[..., object]] | None = None
+    letters: Lazy[Callable[..., object]] | None = None
+    keeper: Lazy[Callable[..., object]] | None = None
+    control: Lazy[Callable[..., ControlStore]] | None = None
+    feeder: Lazy[Callable[..., Feeder]] | None = None
+    folds: Lazy[Callable[..., object]] | None = None
     fed_by: tuple[str, ...] = ()
     publishes_with_spark: bool = False
     spark: str = ""
@@ -210,8 +213,8 @@ class ControlKind:
     name: str
     title: str
     settings: type[ControlSpec]
-    endpoint: Lazy[Any]
-    client: Lazy[Any]
+    endpoint: Lazy[Callable[..., Endpoint]]
+    client: Lazy[Callable[..., ControlStore]]
     hook: Lazy[Any]
     form: Form | None = None
     setup: Lazy[Setup] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from airflow_cdc.core.position import Position, Watermark
 
@@ -20,7 +20,7 @@ class OffsetEntry:
     key: RawOffset
     value: RawOffset | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """{"partition": key, "offset": value}, as in Kafka Connect's REST interface and in a backup file."""
         return {"partition": dict(self.key), "offset": dict(self.value) if self.value else None}
 

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from airflow_cdc.core.amounts import Limit
 from airflow_cdc.core.errors import ConfigError, UsageError
@@ -478,12 +478,12 @@ class Pipeline:
         """The sink's table name for a source table: "orders" for "shop.orders"."""
         return sink_name(table.partition(".")[2] or table)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON: durations as seconds, limits as text."""
         return settings_to_json(self)
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | str, systems: Systems) -> Pipeline:
+    def from_json(cls, value: Mapping[str, object] | str, systems: Systems) -> Pipeline:
         """The inverse of to_json(); accepts its JSON text too. Raises ConfigError."""
         try:
             raw = json.loads(value) if isinstance(value, str) else value

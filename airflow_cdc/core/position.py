@@ -36,7 +36,7 @@ class Position(Protocol):
 
     def __str__(self) -> str: ...
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON with its `kind`, which `kinds.read_position` reads."""
         ...
 
@@ -71,7 +71,7 @@ class Watermark:
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """{"format": 2, "position": {"kind": …}, "server": text, "taken_at": ISO time}."""
         return {
             "format": FORMAT,

@@ -401,7 +401,7 @@ class OpenRecovery:
             others=decision.others,
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The object in the control document; what is as in a recovery that was just opened is left out."""
         return {"format": FORMAT, "epoch": self.epoch, "tables": list(self.tables), **sparse(self)}
 

@@ -198,15 +198,15 @@ class RecoveryReport:
     evidence: Mapping[str, str]
     strategy: str
     data_loss: str
-    watermark: Mapping[str, Any] | None
+    watermark: Mapping[str, object] | None
     epoch: int
-    offset_before: Mapping[str, Any] | None
-    offset_after: Mapping[str, Any] | None
+    offset_before: Mapping[str, object] | None
+    offset_after: Mapping[str, object] | None
     tables: tuple[TableReport, ...]
     steps: tuple[StepReport, ...]
     verdict: Verdict | None = None
-    peer: Mapping[str, Any] | None = None
-    writer: Mapping[str, Any] | None = None
+    peer: Mapping[str, object] | None = None
+    writer: Mapping[str, object] | None = None
     reason: str | None = None
     note: str | None = None
     others: tuple[str, ...] | None = None
@@ -230,7 +230,7 @@ class RecoveryReport:
         """The exit status of a command: 0 MATCH, 1 MISMATCH, 3 INCONCLUSIVE."""
         return _EXIT[Verdict(self.verdict or Verdict.INCONCLUSIVE)]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON with exactly the contract's keys, in the contract's order."""
         return sparse(self)
 
@@ -239,6 +239,6 @@ class RecoveryReport:
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | str) -> RecoveryReport:
+    def from_json(cls, value: Mapping[str, object] | str) -> RecoveryReport:
         """The inverse of to_json(); accepts its JSON text too. Raises one of MALFORMED, or VerificationError, for anything else."""
         return read(cls, json.loads(value) if isinstance(value, str) else value)

@@ -72,9 +72,9 @@ class Declared:
     """One key of a settings class; `default` is MISSING for a required key."""
 
     name: str
-    type: Any
+    type: object
     key: Key
-    default: Any
+    default: object
 
     @property
     def required(self) -> bool:
@@ -88,7 +88,7 @@ def key(
     form: Form | None = None,
     wing: str = "",
     alone: bool = False,
-    default: Any = MISSING,
+    default: object = MISSING,
     kw_only: bool = False,
 ) -> Any:
     """A dataclass field that is a key; see Key."""
@@ -101,7 +101,7 @@ def settings(cls: type[S]) -> type[S]:
     return dataclass(frozen=True, slots=True)(cls)
 
 
-def declared(cls: type[Any]) -> tuple[Declared, ...]:
+def declared(cls: type[object]) -> tuple[Declared, ...]:
     """The keys of a settings class, in the order of its fields."""
     return _declared(cast("Any", cls))  # mypy regards a class as unhashable here
 
@@ -120,7 +120,7 @@ class HasSettings(Protocol):
     """A kind of system, reduced to what reading its settings needs."""
 
     @property
-    def settings(self) -> type[Any]: ...
+    def settings(self) -> type[object]: ...
 
 
 Systems: TypeAlias = Callable[[str], Mapping[str, HasSettings]]
@@ -167,7 +167,7 @@ class Reader:
             self._fault((*path, *filter(None, [error.where])), error.what, error.todo)
             return None
 
-    def _key(self, one: Declared, written: Mapping[Any, object], path: tuple[str, ...]) -> object:
+    def _key(self, one: Declared, written: Mapping[object, object], path: tuple[str, ...]) -> object:
         here = (*path, one.name)
         if one.name not in written:
             return self._fault(here, "is missing", f"Add `{one.name}:` to {'.'.join(path) or 'the pipeline'}.")
@@ -200,9 +200,9 @@ class Reader:
         of = get_args(one.type)[0]
         return tuple(self._value(of, one, value, path) for value in values)
 
-    def _value(self, of: Any, one: Declared, written: object, path: tuple[str, ...]) -> object:
+    def _value(self, of: object, one: Declared, written: object, path: tuple[str, ...]) -> object:
         if is_dataclass(of) and one.key.form is None:
-            return self.settings(cast("type[Any]", of), written, *path)
+            return self.settings(cast("type[object]", of), written, *path)
         try:
             if written == one.default == "":
                 return ""
@@ -230,7 +230,7 @@ def own_connection(of: object) -> str:
     return next(iter(connections(of).values()))
 
 
-def _connections(one: Declared, value: Any) -> Iterator[tuple[str, str]]:
+def _connections(one: Declared, value: object) -> Iterator[tuple[str, str]]:
     if value is None:
         return
     if is_dataclass(value):
@@ -240,10 +240,10 @@ def _connections(one: Declared, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, tuple):
         yield from ((f"{one.name}.{n}", conn_id) for n, conn_id in enumerate(value))
     elif value:
-        yield one.name, value
+        yield one.name, str(value)
 
 
-def settings_to_json(value: object) -> dict[str, Any]:
+def settings_to_json(value: object) -> dict[str, object]:
     """Settings as plain JSON that a Reader can read, plus the fields that are not keys."""
     forms = {one.name: one.key.form for one in declared(type(value))}
     return {one.name: plain_value(getattr(value, one.name), forms.get(one.name)) for one in fields(cast("Any", value))}
@@ -307,7 +307,7 @@ def _count(written: object) -> int:
     return written
 
 
-_PLAIN: Final[Mapping[Any, Callable[[object], object]]] = {str: read_text, bool: _flag, int: _count}
+_PLAIN: Final[Mapping[object, Callable[[object], object]]] = {str: read_text, bool: _flag, int: _count}
 
 
 def _advice(form: Form | None) -> str:

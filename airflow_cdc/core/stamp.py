@@ -40,7 +40,7 @@ class Stamp:
     """
 
     epoch: int
-    watermark: Mapping[str, Any] | None = None
+    watermark: Mapping[str, object] | None = None
     offsets: Fence = field(default_factory=dict)
     snapshot_id: int | None = None
     sequence: int | None = field(default=None, compare=False)
@@ -70,7 +70,7 @@ class Stamp:
         except MALFORMED as error:
             raise _unreadable("stamp", snapshot_id, error) from None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON, for the control table and reports."""
         return {
             "epoch": self.epoch,
@@ -120,7 +120,7 @@ class ChunkLedger:
     w: str
     server_uuid: str
     fingerprint: str
-    done_to: tuple[Any, ...] | None = None
+    done_to: tuple[object, ...] | None = None
     rows: int = 0
     complete: bool = False
 
@@ -136,7 +136,7 @@ class ChunkLedger:
         """The ledger as one snapshot-summary property."""
         return {LEDGER: _dump({**{name: getattr(self, name) for name in self.__slots__}, "done_to": self._key()})}
 
-    def _key(self) -> list[Any] | None:
+    def _key(self) -> list[object] | None:
         return None if self.done_to is None else list(self.done_to)
 
     @classmethod
@@ -150,7 +150,7 @@ class ChunkLedger:
             raise _unreadable("chunk ledger", None, error) from None
 
 
-def _dump(value: Any) -> str:
+def _dump(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 

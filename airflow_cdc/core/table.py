@@ -31,7 +31,7 @@ class NativeColumn:
     type: str
     words: tuple[tuple[str, Word], ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON."""
         words = {name: list(value) if isinstance(value, tuple) else value for name, value in self.words}
         return {"source": self.source, "type": self.type, "words": words}
@@ -69,7 +69,7 @@ class Column:
             )
         return self.type
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON."""
         return {
             "name": self.name,
@@ -151,7 +151,7 @@ class Table:
                 return column
         raise SchemaError(f"no column {name!r}", where=self.full_name)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON values; `from_json` gives the same table back."""
         columns = [c.to_json() for c in self.columns]
         return {"format": FORMAT, "schema": self.schema, "name": self.name, "columns": columns, "key": list(self.key)}

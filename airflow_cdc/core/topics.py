@@ -111,7 +111,7 @@ class TopicOffsets:
         """Whether a record is before these offsets; a record of an earlier topic with the same name is."""
         return self.topic_id != topic_id or offset < self.next.get(partition, 0)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """{"id": topic id, "partitions": {partition as text: next offset}}."""
         return {"id": self.topic_id, "partitions": {str(partition): n for partition, n in self.next.items()}}
 
@@ -126,7 +126,7 @@ class TopicOffsets:
 Fence: TypeAlias = Mapping[str, TopicOffsets]
 
 
-def fence_to_json(fence: Fence) -> dict[str, Any]:
+def fence_to_json(fence: Fence) -> dict[str, object]:
     """Plain JSON: topic → as TopicOffsets.to_json, sorted by topic."""
     return {topic: fence[topic].to_json() for topic in sorted(fence)}
 
@@ -136,7 +136,7 @@ def fence_from_json(value: Mapping[str, Any]) -> dict[str, TopicOffsets]:
     return {topic: TopicOffsets.from_json(offsets) for topic, offsets in sorted(value.items())}
 
 
-def whole(value: Any, what: str) -> int:
+def whole(value: object, what: str) -> int:
     """A whole number that is not negative; bool and 1.5 are refused, "7" is read. Raises ValueError."""
     number = int(value) if isinstance(value, str) else value
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:

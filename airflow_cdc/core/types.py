@@ -121,7 +121,7 @@ _CLASSES: tuple[type[Any], ...] = (
 _BY_NAME: dict[str, type[Any]] = {cls.__name__: cls for cls in _CLASSES}
 
 
-def type_to_json(kind: LogicalType) -> dict[str, Any]:
+def type_to_json(kind: LogicalType) -> dict[str, object]:
     """Plain JSON, such as `{"name": "Integer", "bits": 64, "unsigned": true}`."""
     details = {f.name: getattr(kind, f.name) for f in fields(kind)}
     if isinstance(kind, Array):

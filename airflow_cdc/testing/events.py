@@ -279,5 +279,5 @@ def _collected(frame: DataFrame) -> list[Row]:
     return sorted(frame.collect(), key=lambda row: int(row["cdc"]["offset"]))
 
 
-def _dict(image: Row | None) -> dict[str, Any] | None:
+def _dict(image: Row | None) -> dict[str, object] | None:
     return None if image is None else image.asDict()

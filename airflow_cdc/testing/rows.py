@@ -76,7 +76,7 @@ class RowBench(Protocol):
         ...
 
 
-def python_rows(rows: DataFrame, columns: Sequence[Column]) -> list[dict[str, Any]]:
+def python_rows(rows: DataFrame, columns: Sequence[Column]) -> list[dict[str, object]]:
     """Rows in sink types as the values that decisions/compare/canonical.py takes, by column."""
     collected = rows.selectExpr(*(f"{_plain(column)} AS c{at}" for at, column in enumerate(columns))).collect()
     return [{column.name: _value(column, row[at]) for at, column in enumerate(columns)} for row in collected]
@@ -89,7 +89,7 @@ def _plain(column: Column) -> str:
     return f"unix_micros(CAST({name} AS timestamp))" if moment else name
 
 
-def _value(column: Column, value: Any) -> Any:
+def _value(column: Column, value: Any) -> object:
     if value is None:
         return None
     if isinstance(column.type, LocalDateTime | Instant):
