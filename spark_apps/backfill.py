@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import ConfigError, UsageError
 from airflow_cdc.core.report import Verdict, overall
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
 
 
-def main(settings: Mapping[str, Any]) -> Facts:
+def main(settings: Mapping[str, object]) -> Facts:
     """Backfill one interval. `settings`: the operator's file, whose options `from` and `to` are the interval."""
     with open_app(settings, "backfill") as (run, spark):
         return backfill(run, spark, settings)
@@ -54,7 +54,7 @@ class Interval:
 
 
 @step("backfill")
-def backfill(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+def backfill(run: Run, spark: SparkSession, settings: Mapping[str, object] | None = None) -> Facts:
     """Make every table under `backfill` in the registry equal to the source, within the run's interval.
 
     Returns `{"verdict", "tables": {table: {"writes", "deletes", "published"}}}`. Raises VerificationError for rows that

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.flows.capture import settings as connector_settings
@@ -30,7 +30,7 @@ log = logging.getLogger("airflow_cdc.maintain")
 AGAIN = "No row was changed; the next run tries again."
 
 
-def main(settings: Mapping[str, Any]) -> Facts:
+def main(settings: Mapping[str, object]) -> Facts:
     """Maintain the tables. `settings`: the operator's file for the driver."""
     with open_app(settings, "maintain") as (run, spark):
         return maintain(run, spark)

@@ -58,7 +58,7 @@ log = logging.getLogger("airflow_cdc.nightly")
 TODO = "Nothing was changed; clear the task compare to compare again."
 
 
-def main(settings: Mapping[str, Any]) -> Facts:
+def main(settings: Mapping[str, object]) -> Facts:
     """Compare the pipeline's tables. `settings` is what the operator wrote for the driver."""
     with open_app(settings, "nightly") as (run, spark):
         return nightly(run, spark, settings)
@@ -83,7 +83,7 @@ class NightRun:
 
 @step("nightly")
 def nightly(
-    run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None, now: datetime | None = None
+    run: Run, spark: SparkSession, settings: Mapping[str, object] | None = None, now: datetime | None = None
 ) -> Facts:
     """Compare every table as `core.nightly` plans it. Options: `leaf_rows`, and those of the application verify.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.flows import publish
 from airflow_cdc.flows.run import Facts, Run
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def main(settings: Mapping[str, Any]) -> Facts:
+def main(settings: Mapping[str, object]) -> Facts:
     """Publish the verified tables of the run's open recovery. `settings`: the operator's file for the driver."""
     with open_app(settings, "publish") as (run, spark):
         return publish_by_spark(run, spark)

@@ -50,7 +50,7 @@ log = logging.getLogger("airflow_cdc.recover")
 RESTARTABLE = "Clear the task recover: committed chunks are not read again."
 
 
-def main(settings: Mapping[str, Any]) -> Facts:
+def main(settings: Mapping[str, object]) -> Facts:
     """Read the tables of the run's open recovery. `settings`: the operator's file for the driver."""
     with open_app(settings, "recover") as (run, spark):
         return begun_again(lambda: recover(run, spark, settings), "recover")
@@ -68,7 +68,7 @@ class Task:
 
 
 @step("snapshot", leased=True)
-def recover(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+def recover(run: Run, spark: SparkSession, settings: Mapping[str, object] | None = None) -> Facts:
     """Read every table of the recovery into its stage, and record the stage in the control table.
 
     Safe to run again: rows that an earlier try committed under the same W, server and definition are not read twice.

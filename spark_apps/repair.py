@@ -6,7 +6,7 @@ Tables that others write from the topics are put right through these; tables tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import CdcError, ConfigError, RecoveryOpenError, UsageError
 from airflow_cdc.core.pipeline import Corrected
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def main(settings: Mapping[str, Any]) -> Facts:
+def main(settings: Mapping[str, object]) -> Facts:
     """Repair tables, or report what a repair would do (option `dry_run`). `settings` was written by the operator."""
     with open_app(settings, "repair") as (run, spark):
         return repair(run, spark, settings)
 
 
 @step("repair")
-def repair(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+def repair(run: Run, spark: SparkSession, settings: Mapping[str, object] | None = None) -> Facts:
     """Compare the tables of the run (option `tables`; default: all), and repair them unless `dry_run` is asked for.
 
     Raises VerificationError for a table that is not MATCH at the end, once all were tried.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -96,7 +96,7 @@ _ARROW: Final[Mapping[str, pa.DataType]] = {
 }
 
 
-def arrow_rows(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def arrow_rows(columns: Sequence[Column], rows: Sequence[tuple[object, ...]]) -> pa.Table:
     """Rows as a table of the columns' sink types."""
     values = zip(*rows, strict=True) if rows else ([] for _ in columns)
     arrays = [pa.array(list(each), arrow_type(sink_type(one))) for one, each in zip(columns, values, strict=True)]

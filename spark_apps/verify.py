@@ -52,7 +52,7 @@ AGAIN = "Main is as it was; clear the task verify to verify again."
 RESUME_SECONDS = 1800.0
 
 
-def main(settings: Mapping[str, Any]) -> Facts:
+def main(settings: Mapping[str, object]) -> Facts:
     """Verify the stages of the run's open recovery. `settings` is what the operator wrote for the driver."""
     with open_app(settings, "verify") as (run, spark):
         return begun_again(lambda: verify(run, spark, settings), "verify")
@@ -138,7 +138,7 @@ def wait_resumed(run: Run, standstill: float) -> None:
     poll_while_moving(probe, standstill=standstill, interval=0.5, what="the connector to be resumed by this recovery")
 
 
-def load_work(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None) -> Work:
+def load_work(run: Run, spark: SparkSession, settings: Mapping[str, object] | None) -> Work:
     """Make a stage for this try from the one that `recover` filled, for each table (INV 38).
 
     A driver that outlived its task keeps writing to the stage of its own try: in a shared stage, the rows it appends

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as fn
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
     from airflow_cdc.decisions.apply.start import Start
-    from airflow_cdc.sinks.hudi.client import HudiSink
+    from airflow_cdc.sinks.hudi.client import HudiSink, Stage
     from airflow_cdc.spark_apps.ports import Defaults
 
 _AVRO_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -56,26 +56,26 @@ class HudiWriter:
         carrier = timeline.stamped(self._sink.lineage(identifier))
         return (carrier.stamp, carrier.summary) if carrier else (None, {})
 
-    def stamp(self, stage: Any) -> Stamp | None:
+    def stamp(self, stage: Stage) -> Stamp | None:
         """See ports.StageWriter."""
         return self.stamped(stage.identifier, None)[0]
 
-    def definition(self, stage: Any, fingerprint: str | None) -> Table | None:
+    def definition(self, stage: Stage, fingerprint: str | None) -> Table | None:
         """See ports.StageWriter."""
         text = self._definition(stage)
         return stored_definition({DEFINITION: text} if text else {}, fingerprint)
 
-    def _definition(self, stage: Any) -> str:
+    def _definition(self, stage: Stage) -> str:
         if not stage.in_place:
             return self._sink.noted(stage.identifier).definition
         definition = self.stamped(stage.identifier, None)[1].get(DEFINITION, "")
         return self._pending.get(stage.identifier) or definition
 
-    def rows(self, spark: SparkSession, stage: Any) -> DataFrame:
+    def rows(self, spark: SparkSession, stage: Stage) -> DataFrame:
         """See ports.StageWriter."""
         return _without_ours(self._frame(spark, stage, self.version(stage)))
 
-    def _frame(self, spark: SparkSession, stage: Any, version: int) -> DataFrame:
+    def _frame(self, spark: SparkSession, stage: Stage, version: int) -> DataFrame:
         """The rows at a version, with our columns; those of the table for a stage that has none yet."""
         place = stage.identifier
         if self._sink.endpoint.shared and place == (stage.namespace, stage.table) and version:
@@ -90,7 +90,7 @@ class HudiWriter:
         schema = ", ".join(f"{quote_ident(name)} {kind}" for name, kind in columns)
         return spark.createDataFrame([], f"{schema}, {KEY} string, {DELETED} boolean")
 
-    def fit(self, spark: SparkSession, stage: Any, start: Start, defaults: Defaults | None) -> SchemaChange:
+    def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
         """See ports.StageWriter. A column that may be NULL is added; any other change is read again."""
         columns = {field.name: field.dataType.simpleString() for field in self.rows(spark, stage).schema}
         change = _fitted(columns, start, defaults)
@@ -98,7 +98,7 @@ class HudiWriter:
         self._note(stage, start.table)
         return change
 
-    def define(self, stage: Any, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
+    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """See ports.StageWriter. Raises SchemaError for a table that Hudi cannot hold."""
         _check(table)
         notes = self._sink.noted(stage.identifier)
@@ -112,12 +112,12 @@ class HudiWriter:
         self._sink.note(stage.identifier, columns=tuple(columns), definition=dump_definition(table))
         return changed
 
-    def note_definition(self, stage: Any, table: Table) -> None:
+    def note_definition(self, stage: Stage, table: Table) -> None:
         """See ports.StageWriter. Raises SchemaError for a table that Hudi cannot hold."""
         _check(table)
         self._note(stage, table)
 
-    def _note(self, stage: Any, table: Table) -> None:
+    def _note(self, stage: Stage, table: Table) -> None:
         """At once for a stage, and with the next commit for a table that readers see."""
         if stage.in_place:
             self._pending[stage.identifier] = dump_definition(table)
@@ -125,14 +125,14 @@ class HudiWriter:
             columns = tuple((column.name, sink_type(column)) for column in table.mirrored)
             self._sink.note(stage.identifier, definition=dump_definition(table), columns=columns)
 
-    def nothing(self, spark: SparkSession, stage: Any, summary: Mapping[str, str]) -> None:
+    def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
         """See ports.StageWriter."""
         self.changeable(stage)
         self._commit(stage, self._frame(spark, stage, self.version(stage)).where("false"), UPSERT, summary)
 
     def changes(
         self,
-        stage: Any,
+        stage: Stage,
         table: Table,
         net: DataFrame,
         summary: Mapping[str, str],
@@ -150,13 +150,13 @@ class HudiWriter:
         self._commit(stage, rows, REPLACE if emptied else UPSERT, summary)
 
     def images(
-        self, stage: Any, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
+        self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
     ) -> None:
         """See ports.StageWriter. Always raises SchemaError: only tables without a key have images."""
         del stage, net, summary, emptied
         _check(table)
 
-    def snapshot(self, stage: Any, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
         """See ports.StageWriter."""
         table = self.definition(stage, None)
         if table is None:
@@ -164,7 +164,7 @@ class HudiWriter:
         operation = REPLACE if first and self._sink.commits(stage.identifier) else ADD
         self._commit(stage, _rows(table, rows), operation, summary)
 
-    def _commit(self, stage: Any, rows: DataFrame, operation: str, summary: Mapping[str, str]) -> None:
+    def _commit(self, stage: Stage, rows: DataFrame, operation: str, summary: Mapping[str, str]) -> None:
         """One commit that carries the summary and the definition. One of another writer is an error, before and after."""
         properties = {**summary, DEFINITION: self._definition(stage)}
         base = self._committed.get(_key(stage), stage.base_head)
@@ -180,20 +180,20 @@ class HudiWriter:
             self._committed[_key(stage)] = self.version(stage)
             self._pending.pop(stage.identifier, None)
 
-    def _count(self, stage: Any, spark: SparkSession) -> None:
+    def _count(self, stage: Stage, spark: SparkSession) -> None:
         """Note how many rows there are now, if the files do not say it."""
         version, folder = self.version(stage), self._sink.folder(stage.identifier)
         if timeline.rows_at(folder, version) is None:
             self._sink.note_rows(stage.identifier, version, hudi_table.read(spark, folder, version).count())
 
-    def _check_head(self, stage: Any, base: int) -> None:
+    def _check_head(self, stage: Stage, base: int) -> None:
         try:
             self._sink.check_head(stage.identifier, base)
         except StaleHeadError as error:
             error.todo = "Run the job again: it begins from the table as it is now."
             raise
 
-    def changeable(self, stage: Any) -> None:
+    def changeable(self, stage: Stage) -> None:
         """See ports.StageWriter. Copies the table's files to a stage that has none yet. Raises StaleHeadError if it moved."""
         if stage.in_place or not stage.base_head or self._sink.endpoint.shared or self._sink.commits(stage.identifier):
             return
@@ -210,23 +210,23 @@ class HudiWriter:
             return ("it is not written by the connector",)
         return hudi_shared.misfits(spark, table, columns, key, self._sink.endpoint.buckets)
 
-    def version(self, stage: Any) -> int:
+    def version(self, stage: Stage) -> int:
         """See ports.StageWriter."""
         commits = self._sink.commits(stage.identifier)
         return commits[-1].version if commits else stage.base_head
 
-    def readable_version(self, spark: SparkSession, stage: Any) -> int:
+    def readable_version(self, spark: SparkSession, stage: Stage) -> int:
         """See ports.StageWriter."""
         del spark
         return self.version(stage)
 
-    def at(self, spark: SparkSession, stage: Any, version: int) -> str:
+    def at(self, spark: SparkSession, stage: Stage, version: int) -> str:
         """See ports.StageWriter."""
         name = f"cdc_{uuid.uuid4().hex}"
         _without_ours(self._frame(spark, stage, version)).createGlobalTempView(name)
         return f"global_temp.{name}"
 
-    def row_count(self, stage: Any, version: int) -> int | None:
+    def row_count(self, stage: Stage, version: int) -> int | None:
         """See ports.StageWriter. A stage whose columns are not its base's holds no rows until they are read."""
         if self._sink.commits(stage.identifier):
             rows = self._sink.rows_of(stage.identifier, version)
@@ -235,13 +235,13 @@ class HudiWriter:
             return 0
         return self._sink.row_count(stage.namespace, stage.table, version)
 
-    def _base_columns(self, stage: Any) -> tuple[tuple[str, str], ...]:
+    def _base_columns(self, stage: Stage) -> tuple[tuple[str, str], ...]:
         text = self._sink.definition_text(stage.namespace, stage.table)
         table = stored_definition({DEFINITION: text} if text else {}, None)
         return tuple((column.name, sink_type(column)) for column in table.mirrored) if table else ()
 
 
-def _key(stage: Any) -> str:
+def _key(stage: Stage) -> str:
     return f"{stage.target} {stage.label}"
 
 

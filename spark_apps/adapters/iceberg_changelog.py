@@ -147,7 +147,14 @@ class AsRecords:
                 [dict(zip(RAW_ARROW.names, record, strict=True)) for record in records], schema=RAW_ARROW
             )
 
-    def _record(self, offset: int, partition: int, op: str | None, before: Any, after: Any) -> _Raw:
+    def _record(
+        self,
+        offset: int,
+        partition: int,
+        op: str | None,
+        before: Mapping[str, object] | None,
+        after: Mapping[str, object] | None,
+    ) -> _Raw:
         row = before if before is not None and op == DELETE else after
         values = {name: connect_value(value) for name, value in (row or {}).items()}
         key = {name: values.get(name) for name in self.table.key}
@@ -155,11 +162,11 @@ class AsRecords:
         return self.topic, partition, offset, _json(key), _json(event)
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
 
 
-def connect_value(value: Any) -> Any:
+def connect_value(value: object) -> object:
     """A value of a log as JSON that Connect would write of it. Cases: b"a" → "YQ==", Decimal("1.5") → "Dw==", NaN → "NaN"."""
     if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map
         value = dict(value)
@@ -171,7 +178,7 @@ def connect_value(value: Any) -> Any:
     return value if write is None else write(value)
 
 
-def _float(value: float) -> Any:
+def _float(value: float) -> float | str:
     return value if math.isfinite(value) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(value, "NaN")
 
 
@@ -191,7 +198,7 @@ def _decimal(value: Decimal) -> str:
     return _bytes(_unscaled(value))
 
 
-_WRITTEN: Final[Mapping[type, Callable[[Any], Any]]] = {
+_WRITTEN: Final[Mapping[type, Callable[[Any], object]]] = {
     float: _float,
     bytes: _bytes,
     Decimal: _decimal,

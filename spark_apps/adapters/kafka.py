@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.spark_apps.events import RAW_HEADERS, RAW_SCHEMA
@@ -106,7 +106,7 @@ def kafka_options(endpoint: KafkaEndpoint) -> dict[str, str]:
     return {**options, **{f"kafka.{key}": str(value) for key, value in security.items()}}
 
 
-def _oauth(security: dict[str, Any]) -> dict[str, str]:
+def _oauth(security: dict[str, str]) -> dict[str, str]:
     """The client by whose tokens the JVM logs in. Removes it from `security`, but for the token server's address."""
     client = {"clientId": security.pop("sasl.username"), "clientSecret": security.pop("sasl.password", "")}
     if scope := security.pop(SCOPE, None):
@@ -118,7 +118,7 @@ def _oauth(security: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _iam(security: Mapping[str, Any]) -> dict[str, str]:
+def _iam(security: Mapping[str, str]) -> dict[str, str]:
     """What the JVM needs for IAM of Amazon MSK, from AWS's own jar; nothing for other mechanisms."""
     if str(security.get("sasl.mechanism", "")).upper() != AWS_MSK_IAM:
         return {}
@@ -128,7 +128,7 @@ def _iam(security: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _pem(security: dict[str, Any]) -> dict[str, str]:
+def _pem(security: dict[str, str]) -> dict[str, str]:
     """PEM files in the JVM client's form: by content, so that executors need no files. Removes them from `security`."""
     files = {key: security.pop(key, None) for key in ("ssl.cafile", "ssl.certfile", "ssl.keyfile")}
     checks_name = str(security.pop("ssl.check_hostname", "true")).lower() != "false"

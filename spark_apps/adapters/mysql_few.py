@@ -108,8 +108,8 @@ def read_few(session: Session, table: Table, *, most_rows: int, most_bytes: int)
         return None
 
 
-def _fetched(session: Session, sql: str, most_rows: int, most_bytes: int) -> list[tuple[Any, ...]] | None:
-    rows, size = list[tuple[Any, ...]](), 0
+def _fetched(session: Session, sql: str, most_rows: int, most_bytes: int) -> list[tuple[object, ...]] | None:
+    rows, size = list[tuple[object, ...]](), 0
     with session.connection.cursor(SSCursor) as cursor:
         cursor.execute(sql)
         for row in iter(cursor.fetchone, None):
@@ -120,7 +120,7 @@ def _fetched(session: Session, sql: str, most_rows: int, most_bytes: int) -> lis
     return rows
 
 
-def _table(columns: Sequence[Column], converts: Sequence[Convert], rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+def _table(columns: Sequence[Column], converts: Sequence[Convert], rows: Sequence[tuple[object, ...]]) -> pa.Table:
     arrays = []
     for at, (column, convert) in enumerate(zip(columns, converts, strict=True)):
         values = [None if row[at] is None else convert(row[at]) for row in rows]
@@ -129,7 +129,7 @@ def _table(columns: Sequence[Column], converts: Sequence[Convert], rows: Sequenc
 
 
 def _exactly(kind: type) -> Convert:
-    def convert(value: Any) -> object:
+    def convert(value: object) -> object:
         if type(value) is not kind:
             raise ValueError(f"a {type(value).__name__}, not a {kind.__name__}")
         return value
@@ -170,7 +170,7 @@ def _datetime(_column: Column) -> Convert:
 
 
 def _instant(_column: Column) -> Convert:
-    def convert(value: Any) -> int:
+    def convert(value: object) -> int:
         if type(value) is not int or value <= 0:  # 0 is the date that is none
             raise ValueError("not a moment")
         return value
@@ -178,14 +178,14 @@ def _instant(_column: Column) -> Convert:
     return convert
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if type(value) is not str:
         raise ValueError("not a text")
     return value
 
 
 def _json(_column: Column) -> Convert:
-    def convert(value: Any) -> str:
+    def convert(value: object) -> str:
         text = json_canonical(_text(value))
         if text is None:
             raise ValueError("not JSON")
@@ -195,7 +195,7 @@ def _json(_column: Column) -> Convert:
 
 
 def _geometry(_column: Column) -> Convert:
-    def convert(value: Any) -> dict[str, object]:
+    def convert(value: object) -> dict[str, object]:
         if type(value) is not bytes or len(value) < _SRID_BYTES:
             raise ValueError("not a geometry")
         return {"srid": int.from_bytes(value[:_SRID_BYTES], "little"), "wkb": value[_SRID_BYTES:]}

@@ -20,6 +20,7 @@ from airflow_cdc.spark_apps.adapters.mysql_values import from_read
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+
 DRIVER = "org.mariadb.jdbc.Driver"
 _SSL_MODES = {
     Mode.DISABLED: "disable",
@@ -69,7 +70,7 @@ def _query(settings: Mapping[str, str], source: BinlogSource[Any]) -> str:
 
 
 def _tls(source: BinlogSource[Any]) -> dict[str, str]:
-    ssl: Mapping[str, Any] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
+    ssl: Mapping[str, object] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
     if "cert" in ssl:
         raise ConfigError(
             "Spark's driver cannot read a client certificate from a PEM file",

@@ -91,11 +91,11 @@ class MySqlView:
             raise explain(error, where=self.session.where, doing=f"{doing} {self.table.full_name}") from error
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _canonical(text: Any) -> str | None:
+def _canonical(text: object) -> str | None:
     return None if text is None else json_canonical(_text(text))
 
 

@@ -6,14 +6,14 @@ import atexit
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 from pyspark.sql.types import DataType, StructField, StructType
 
 from airflow_cdc.core.errors import SinkError, StaleHeadError
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, SchemaChange, dump_definition, stored_definition
-from airflow_cdc.sinks.opensearch.indexes import STAGE_NAMESPACE
+from airflow_cdc.sinks.opensearch.indexes import STAGE_NAMESPACE, Stage
 from airflow_cdc.sinks.opensearch.mapping import check_keyed, properties
 from airflow_cdc.sinks.opensearch.record import Columns, Record, Seen
 from airflow_cdc.sinks.opensearch.versions import epoch_of, of_read
@@ -62,7 +62,7 @@ class OpenSearchWriter:
         if self._views:
             self._sink.close_views(self._views)
 
-    def _record(self, stage: Any) -> Record:
+    def _record(self, stage: Stage) -> Record:
         return self._sink.records.see(stage.index).record
 
     def stamped(self, identifier: tuple[str, str], mirror: Stamp | None) -> tuple[Stamp | None, Mapping[str, str]]:
@@ -73,16 +73,16 @@ class OpenSearchWriter:
         commit = seen.record.stamped
         return (commit.stamp, commit.summary) if commit else (None, {})
 
-    def stamp(self, stage: Any) -> Stamp | None:
+    def stamp(self, stage: Stage) -> Stamp | None:
         """See ports.StageWriter."""
         commit = self._record(stage).stamped
         return commit.stamp if commit else None
 
-    def definition(self, stage: Any, fingerprint: str | None) -> Table | None:
+    def definition(self, stage: Stage, fingerprint: str | None) -> Table | None:
         """See ports.StageWriter."""
         return stored_definition(self._record(stage).properties, fingerprint)
 
-    def rows(self, spark: SparkSession, stage: Any) -> DataFrame:
+    def rows(self, spark: SparkSession, stage: Stage) -> DataFrame:
         """See ports.StageWriter."""
         return self._frame(spark, self._record(stage))
 
@@ -97,7 +97,7 @@ class OpenSearchWriter:
         values = (f"{restored(kind, f'c{at}')} AS {quote_ident(name)}" for at, (name, kind) in enumerate(kinds))
         return frame.selectExpr(*values)
 
-    def fit(self, spark: SparkSession, stage: Any, start: Start, defaults: Defaults | None) -> SchemaChange:
+    def fit(self, spark: SparkSession, stage: Stage, start: Start, defaults: Defaults | None) -> SchemaChange:
         """See ports.StageWriter."""
         del spark
         self.changeable(stage)
@@ -110,7 +110,7 @@ class OpenSearchWriter:
             self._note(stage, columns, {DEFINITION: definition})
         return change
 
-    def define(self, stage: Any, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
+    def define(self, stage: Stage, table: Table, columns: Sequence[tuple[str, str]]) -> bool:
         """See ports.StageWriter. Raises SchemaError for a table that an index cannot hold."""
         check_keyed(table)
         fields = properties(table)
@@ -125,12 +125,12 @@ class OpenSearchWriter:
         self._note(stage, tuple(columns), {DEFINITION: dump_definition(table)})
         return record.columns != tuple(columns)
 
-    def note_definition(self, stage: Any, table: Table) -> None:
+    def note_definition(self, stage: Stage, table: Table) -> None:
         """See ports.StageWriter. Raises SchemaError for a table without a key."""
         check_keyed(table)
         self._note(stage, self._record(stage).columns, {DEFINITION: dump_definition(table)})
 
-    def _note(self, stage: Any, columns: Columns, notes: Mapping[str, str]) -> None:
+    def _note(self, stage: Stage, columns: Columns, notes: Mapping[str, str]) -> None:
         """Write it down at once for a stage, and with the next commit for a table that readers see."""
         if stage.in_place:
             self._pending[_key(stage)] = _Pending(columns, notes)
@@ -139,7 +139,7 @@ class OpenSearchWriter:
             stage.index, lambda record: replace(record, columns=columns, properties={**record.properties, **notes})
         )
 
-    def nothing(self, spark: SparkSession, stage: Any, summary: Mapping[str, str]) -> None:
+    def nothing(self, spark: SparkSession, stage: Stage, summary: Mapping[str, str]) -> None:
         """See ports.StageWriter."""
         del spark
         self.changeable(stage)
@@ -147,7 +147,7 @@ class OpenSearchWriter:
 
     def changes(
         self,
-        stage: Any,
+        stage: Stage,
         table: Table,
         net: DataFrame,
         summary: Mapping[str, str],
@@ -173,13 +173,13 @@ class OpenSearchWriter:
         return _documents(table, rows, "NULL", "true").join(ids, _DOCUMENT_ID, "left_anti")
 
     def images(
-        self, stage: Any, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
+        self, stage: Stage, table: Table, net: DataFrame, summary: Mapping[str, str], *, emptied: bool = False
     ) -> None:
         """See ports.StageWriter. Always raises SchemaError: only tables without a key have images."""
         del stage, net, summary, emptied
         check_keyed(table)
 
-    def snapshot(self, stage: Any, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
+    def snapshot(self, stage: Stage, rows: DataFrame, summary: Mapping[str, str], *, first: bool) -> None:
         """See ports.StageWriter."""
         record = self._record(stage)
         table = stored_definition(record.properties, None)
@@ -199,7 +199,7 @@ class OpenSearchWriter:
         first = of_read(epoch_of(summary))
         documents.foreachPartition(DocumentWriter(self._sink.endpoint, record.index, fields, origin, first))
 
-    def _seen(self, stage: Any) -> Seen:
+    def _seen(self, stage: Stage) -> Seen:
         """The record as it is before a write. Raises StaleHeadError if the table has been committed to by another."""
         seen = self._sink.records.see(stage.index)
         version = self._committed.get(_key(stage), stage.base_head)
@@ -211,7 +211,7 @@ class OpenSearchWriter:
             )
         return seen
 
-    def _commit(self, stage: Any, seen: Seen, summary: Mapping[str, str]) -> None:
+    def _commit(self, stage: Stage, seen: Seen, summary: Mapping[str, str]) -> None:
         pending = self._pending.pop(_key(stage), None)
         record = seen.record
         if pending is not None:
@@ -219,23 +219,23 @@ class OpenSearchWriter:
             record = replace(record, columns=pending.columns, properties=notes)
         self._committed[_key(stage)] = self._sink.commit(stage, seen, record, summary)
 
-    def changeable(self, stage: Any) -> None:
+    def changeable(self, stage: Stage) -> None:
         """See ports.StageWriter. Copies the table's documents to a stage that has none yet."""
         record = self._record(stage)
         if record.empty and record.base_index:
             self._sink.copy(record.base_index, record.index)
             self._sink.records.change(stage.index, lambda now: replace(now, copied=True))
 
-    def version(self, stage: Any) -> int:
+    def version(self, stage: Stage) -> int:
         """See ports.StageWriter."""
         return self._record(stage).version
 
-    def readable_version(self, spark: SparkSession, stage: Any) -> int:
+    def readable_version(self, spark: SparkSession, stage: Stage) -> int:
         """See ports.StageWriter."""
         del spark
         return self.version(stage)
 
-    def at(self, spark: SparkSession, stage: Any, version: int) -> str:
+    def at(self, spark: SparkSession, stage: Stage, version: int) -> str:
         """See ports.StageWriter. Only the current version can be opened; what is opened stays as it is."""
         record = self._record(stage)
         if record.version != version:
@@ -250,7 +250,7 @@ class OpenSearchWriter:
         self._frame(spark, record, view).createGlobalTempView(name)
         return f"global_temp.{name}"
 
-    def row_count(self, stage: Any, version: int) -> int | None:
+    def row_count(self, stage: Stage, version: int) -> int | None:
         """See ports.StageWriter. A stage whose columns are not its base's holds no rows until they are read."""
         record = self._record(stage)
         if record.empty and record.columns != record.base_columns:
@@ -259,7 +259,7 @@ class OpenSearchWriter:
         return commit.rows if commit else None
 
 
-def _key(stage: Any) -> str:
+def _key(stage: Stage) -> str:
     return f"{stage.index} {stage.label}"
 
 

@@ -88,7 +88,7 @@ class DocumentWriter:
         due = [row for row in rows if row[0] not in versions and row[0] in newest]
         self._sent(client, (self._action(row, newest) for row in due))
 
-    def _sent(self, client: OpenSearch, actions: Iterator[dict[str, Any]]) -> dict[str, str]:
+    def _sent(self, client: OpenSearch, actions: Iterator[dict[str, object]]) -> dict[str, str]:
         """Write documents. Returns the ids of those for which there is a newer version, and what OpenSearch says."""
         answers = streaming_bulk(
             client,
@@ -112,7 +112,7 @@ class DocumentWriter:
                 reasons[item["_id"]] = _reason(item)
         return reasons
 
-    def _action(self, row: Row, versions: Mapping[str, int]) -> dict[str, Any]:
+    def _action(self, row: Row, versions: Mapping[str, int]) -> dict[str, object]:
         version = row[1] if self.origin is Origin.EVENT else versions.get(row[0], self.first_version)
         return {
             "_op_type": "index",
@@ -123,7 +123,7 @@ class DocumentWriter:
             "_source": self._source(row, version),
         }
 
-    def _source(self, row: Row, version: int) -> dict[str, Any]:
+    def _source(self, row: Row, version: int) -> dict[str, object]:
         if row[2]:
             return {ID: row[0], DELETED: True, DELETED_AT: int(time.time() * 1000), VERSION: version}
         values = zip(self.fields, row[3:], strict=True)
@@ -167,7 +167,7 @@ class DocumentReader:
 
     def _slice(self, client: OpenSearch, number: int) -> Iterator[pa.RecordBatch]:
         view = self.view or client.create_pit(index=self.index, params={"keep_alive": KEEP_ALIVE})["pit_id"]
-        body: dict[str, Any] = {
+        body: dict[str, object] = {
             "size": PER_REQUEST,
             "query": NOT_DELETED,
             "sort": [{ID: "asc"}],
@@ -184,7 +184,7 @@ class DocumentReader:
                 with suppress(OpenSearchException):
                     client.delete_pit(body={"pit_id": [view]})
 
-    def _batch(self, sources: list[Mapping[str, Any]]) -> pa.RecordBatch:
+    def _batch(self, sources: list[Mapping[str, object]]) -> pa.RecordBatch:
         arrays = [
             pa.array([from_json(kind, source.get(name)) for source in sources], to_arrow_type(kind))
             for name, kind in self.fields

@@ -7,6 +7,7 @@ numbers that are none (NaN and the infinities). Everything else is itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.sql.types import (
@@ -62,7 +63,7 @@ def restored(kind: DataType, value: str, depth: int = 0) -> str:
     return _nested(kind, value, depth, restored)
 
 
-def _nested(kind: DataType, value: str, depth: int, inner: Any) -> str:
+def _nested(kind: DataType, value: str, depth: int, inner: Callable[[DataType, str, int], str]) -> str:
     if isinstance(kind, ArrayType):
         each = f"e{depth}"
         return f"transform({value}, {each} -> {inner(kind.elementType, each, depth + 1)})"
@@ -75,7 +76,7 @@ def _nested(kind: DataType, value: str, depth: int, inner: Any) -> str:
     return value
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> object:
     """A stored value as JSON takes it: numbers that are none as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -86,7 +87,7 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def from_json(kind: DataType, value: Any) -> Any:
+def from_json(kind: DataType, value: Any) -> object:
     """The inverse of `to_json`, for a stored type."""
     if value is None:
         return None

@@ -156,7 +156,7 @@ def applied_after(start: Start, counted: counts.Counts) -> Applied:
     return replace(start.applied, last=last, snapshots=start.applied.snapshots + counted.snapshots_begun)
 
 
-def result_of(start: Start, counted: counts.Counts, version: int | None, began: float, **extra: Any) -> Result:
+def result_of(start: Start, counted: counts.Counts, version: int | None, began: float, **extra: object) -> Result:
     """The result of a table's batch; `version` None: nothing was written."""
     return {
         "repeats": 0,

@@ -87,7 +87,7 @@ class Counts:
         """Changes from the source's log that may change the table; tombstones do not count."""
         return self.creates + self.updates + self.deletes + self.truncates
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The counts as a plain dict, for reports."""
         left_out = {
             "last",

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -185,12 +185,12 @@ def _is_contradictory(covered: Covered, change: LastChange | None) -> bool:
 
 
 # (partition, key) of a record
-Keyed = tuple[int, tuple[Any, ...]]
+Keyed = tuple[int, tuple[object, ...]]
 
 
 def _live(keys: Sequence[Keyed], changes: Sequence[tuple[str, LastChange | None]], covered: Covered) -> list[int]:
     """The indices of the records that may change the table: as changes.applicable and tombstones.without_covered_tombstones."""
-    live, gone = list[int](), set[tuple[Any, ...]]()
+    live, gone = list[int](), set[tuple[object, ...]]()
     for at, ((_, key), (op, change)) in enumerate(zip(keys, changes, strict=True)):
         inside = _is_covered(covered, change)
         if not inside and not (op == TOMBSTONE and key in gone):
@@ -204,7 +204,7 @@ def _last_of_keys(keys: Sequence[Keyed], live: Sequence[int]) -> list[int] | Non
 
     `keys` are in order within a partition.
     """
-    last: dict[tuple[Any, ...], int] = {}
+    last: dict[tuple[object, ...], int] = {}
     for at in live:
         partition, key = keys[at]
         before = last.get(key)

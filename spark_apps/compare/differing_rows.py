@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
@@ -68,7 +68,7 @@ def _shown(row: Texts | None) -> dict[str, str | None] | None:
     return None if row is None else {name: text for name, (text, _) in row.items()}
 
 
-def _texts(rows: DataFrame, table: Table, keys: Mapping[str, Any]) -> dict[str, Texts]:
+def _texts(rows: DataFrame, table: Table, keys: Mapping[str, object]) -> dict[str, Texts]:
     """Key → each column's text, of the rows under these keys. A case-insensitive source also finds other keys' rows."""
     names = [column.name for column in table.mirrored]
     binary = {name.lower() for name, kind in rows.dtypes if kind == "binary"}

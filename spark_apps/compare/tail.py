@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as fn
 
@@ -147,11 +147,11 @@ def plain_events(table: Table, decoded: Sequence[PlainChange]) -> list[Event]:
     ]  # fmt: skip
 
 
-def _keys(table: Table, keys: Sequence[tuple[Any, ...]]) -> Sequence[str | None]:
+def _keys(table: Table, keys: Sequence[tuple[object, ...]]) -> Sequence[str | None]:
     return [None] * len(keys) if table.keyless else arrow.key_texts(table, arrow_rows(table.key_columns, keys))
 
 
-def _images(table: Table, rows: Sequence[tuple[Any, ...] | None]) -> list[Image | None]:
+def _images(table: Table, rows: Sequence[tuple[object, ...] | None]) -> list[Image | None]:
     """The image of each row, None where there is none."""
     there = arrow_rows(table.mirrored, [row for row in rows if row is not None])
     images = iter(arrow.images(table, there))

@@ -186,7 +186,7 @@ def ddl_reader(run: Run, events: EventDecoder) -> ReadDdl:
     return read
 
 
-def _load(lazy: Lazy[Any] | None, what: str, run: Run) -> Callable[..., Any]:
+def _load(lazy: Lazy[Callable[..., object]] | None, what: str, run: Run) -> Callable[..., Any]:
     if lazy is None:
         raise ConfigError(f"nothing {what} with Spark", where=run.where, todo="Such a pipeline is only diagnosed.")
     factory: Callable[..., Any] = lazy.load()

@@ -15,7 +15,7 @@ _EVERY_S = 1.0
 _ORPHANED = 1
 
 
-def this_process() -> dict[str, Any]:
+def this_process() -> dict[str, object]:
     """The process that starts a driver, so that the driver recognises it: {"host", "pid"}."""
     return {"host": socket.gethostname(), "pid": os.getpid()}
 

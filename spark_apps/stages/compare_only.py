@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import CdcError, SinkError
 from airflow_cdc.core.pipeline import Corrected, Writer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+def compare_only(run: Run, spark: SparkSession, settings: Mapping[str, object] | None = None) -> Facts:
     """Compare tables that others write, and say what a repair would write into their topics; nothing is written."""
     names = run.tables
     try:

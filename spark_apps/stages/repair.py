@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from airflow_cdc.core.errors import CdcError, SinkError, StaleHeadError, UnknownStateError, VerificationError
 from airflow_cdc.core.ports import Stage
@@ -75,7 +74,7 @@ class RepairOutcome:
         how = "all rows replaced, because the table has no key; " if plan.replaces else ""
         return f"{how}{plan.writes} rows {verb} read again, {plan.deletes} {verb} deleted: {first}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON of a bounded size."""
         result = {"verdict": str(self.report.verdict), "published": self.snapshot_id, "tries": self.tries}
         return {**self.plan.to_json(), **result}

@@ -154,7 +154,7 @@ class Work:
         ]
 
 
-def open_work(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Work:
+def open_work(run: Run, spark: SparkSession, settings: Mapping[str, object] | None = None) -> Work:
     """The work on the pipeline in its current state. Raises RecoveryOpenError while a recovery is open."""
     facts = run.clients.control.facts()
     drop_orphans(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pytest
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_cdc.core.table import Table
+    from airflow_cdc.sinks.hudi.client import Stage as HudiStage
 
 
 @dataclass(frozen=True)
@@ -74,12 +75,12 @@ class TestHudiWriter(StageWriterSuite):
 
     def test_a_table_without_a_key_is_refused(self, bench: HudiBench, scene: Scene) -> None:
         with pytest.raises(SchemaError, match="without a primary key"):
-            bench.writer.define(scene.stage, replace(SMALL, key=()), [])
+            bench.writer.define(cast("HudiStage", scene.stage), replace(SMALL, key=()), [])
 
     @pytest.mark.parametrize("name", ["a b", "_hoodie_commit_time", "_CDC_key", "é"])
     def test_a_column_that_hudi_cannot_hold_is_refused(self, bench: HudiBench, scene: Scene, name: str) -> None:
         with pytest.raises(SchemaError, match=name):
-            bench.writer.define(scene.stage, table_of({"id": Integer(64), name: Text()}), [])
+            bench.writer.define(cast("HudiStage", scene.stage), table_of({"id": Integer(64), name: Text()}), [])
 
     def test_keys_that_hudi_writes_alike_are_two_rows(self, bench: HudiBench, spark: SparkSession) -> None:
         table = replace(table_of({"id": Integer(64), "a": Text(), "b": Text()}), key=("a", "b"))
