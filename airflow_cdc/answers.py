@@ -12,12 +12,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from types import FunctionType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpcore
 import httpx
 
 from airflow_cdc.core.errors import MALFORMED, CdcError, kind_and_text
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 T = TypeVar("T")
 
@@ -74,9 +77,9 @@ def explained(error: type[CdcError], system: str) -> Callable[[type[T]], type[T]
     return decorate
 
 
-def _explaining(method: Callable[..., Any], error: type[CdcError], system: str) -> Callable[..., Any]:
+def _explaining(method: Callable[..., object], error: type[CdcError], system: str) -> Callable[..., object]:
     @functools.wraps(method)
-    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def guarded(self: object, *args: object, **kwargs: object) -> object:
         try:
             return method(self, *args, **kwargs)
         except CdcError:
@@ -98,8 +101,8 @@ def _read(answer: httpx.Response) -> bytes:
     return b"".join(parts)
 
 
-def _check_depth(value: Any) -> None:
-    level: list[Any] = [value]
+def _check_depth(value: object) -> None:
+    level: list[object] = [value]
     for _ in range(DEEPEST):
         level = [inner for one in level for inner in _inside(one) if isinstance(inner, dict | list)]
         if not level:
@@ -107,7 +110,7 @@ def _check_depth(value: Any) -> None:
     raise ValueError("nested too deeply")
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _inside(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
@@ -165,9 +168,9 @@ class _Stream(httpcore.NetworkStream):
         self._inner.close()
 
     def start_tls(
-        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
+        self, ssl_context: SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
         return _Stream(self._inner.start_tls(ssl_context, server_hostname, _left(timeout)))
 
-    def get_extra_info(self, info: str) -> Any:
+    def get_extra_info(self, info: str) -> object:
         return self._inner.get_extra_info(info)

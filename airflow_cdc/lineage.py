@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from airflow_cdc.core.pipeline import Pipeline
 
 if TYPE_CHECKING:
+    from airflow.providers.common.compat.openlineage.facet import Dataset
+    from airflow.providers.openlineage.extractors import OperatorLineage
+
     from airflow_cdc.parts import Endpoints
 
 Side: TypeAlias = Literal["source", "sink"]
@@ -51,12 +54,12 @@ def datasets(pipeline: Pipeline, endpoints: Endpoints, side: Side) -> list[Named
     return [Named(namespace, f"{pipeline.sink.namespace}.{pipeline.sink_table(t)}") for t in pipeline.source.tables]
 
 
-def facets(flow: str, pipeline: Pipeline, endpoints: Endpoints) -> Any:
+def facets(flow: str, pipeline: Pipeline, endpoints: Endpoints) -> OperatorLineage:
     """The OperatorLineage of one of FLOWS. Only the OpenLineage provider calls it, so that provider is installed."""
     from airflow.providers.common.compat.openlineage.facet import Dataset
     from airflow.providers.openlineage.extractors import OperatorLineage
 
-    def named(sides: tuple[Side, ...]) -> list[Any]:
+    def named(sides: tuple[Side, ...]) -> list[Dataset]:
         return [Dataset(one.namespace, one.name) for side in sides for one in datasets(pipeline, endpoints, side)]
 
     inputs, outputs = FLOWS[flow]

@@ -21,13 +21,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.airflow_version import stats
 from airflow_cdc.names import uri_part
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.report import RecoveryReport
+    from airflow_cdc.core.report import RecoveryReport, TableReport
     from airflow_cdc.reports.stored import StoredObservation
 
 HEALTHY = "HEALTHY"
@@ -73,7 +73,7 @@ def of_report(report: RecoveryReport) -> None:
             )
 
 
-_COUNTS: tuple[Callable[[Any], int], ...] = (lambda table: table.source_rows, lambda table: table.unequal_rows)
+_COUNTS: tuple[Callable[[TableReport], int], ...] = (lambda table: table.source_rows, lambda table: table.unequal_rows)
 
 
 def _send(pipeline: str, known: dict[str, float | None]) -> None:

@@ -35,7 +35,7 @@ def main(argv: list[str]) -> int:
     settings = json.loads(path.read_text())
     path.unlink()  # it holds credentials and is no longer needed
     status = 0
-    result: dict[str, Any] = {}
+    result: dict[str, object] = {}
     try:
         result = importlib.import_module(f"airflow_cdc.spark_apps.{argv[0]}").main(settings) or {}
     except CdcError as error:

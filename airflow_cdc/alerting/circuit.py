@@ -120,7 +120,7 @@ class _Guard:
             return value
 
         @wraps(value)
-        def guarded(*args: Any, **kwargs: Any) -> Any:
+        def guarded(*args: object, **kwargs: object) -> object:
             return self._circuits.call(self._endpoint, lambda: value(*args, **kwargs))
 
         return guarded

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.core.codec import Moment, MomentOrNone, read
@@ -103,7 +102,7 @@ class OutageLog:
     outages: tuple[Outage, ...] = ()
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any] | None) -> OutageLog:
+    def from_json(cls, value: Mapping[str, object] | None) -> OutageLog:
         """Read it from JSON; an empty log if this version does not understand `value`."""
         try:
             return read(cls, value or {})
@@ -134,7 +133,7 @@ class Alert:
         """The deduplication key."""
         return self.outage.key(self.pipeline)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON, for asset events and XCom."""
         outage = self.outage
         return {

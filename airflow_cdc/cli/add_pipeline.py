@@ -177,7 +177,7 @@ def _rest(new: NewPipeline, template: str) -> str:
     return rest.replace("__shop", f"__{new.name}").replace("notify: [ops]", "notify: []")
 
 
-def connections(new: NewPipeline) -> dict[str, dict[str, Any]]:
+def connections(new: NewPipeline) -> dict[str, dict[str, object]]:
     """The Airflow connections that the pipeline names, by id. Raises UsageError for an address that is none."""
     wanted = [one for _, setup in new.parts for one in setup.connections(new.name, new.answers)]
     if new.spark:
@@ -185,7 +185,7 @@ def connections(new: NewPipeline) -> dict[str, dict[str, Any]]:
     return {one.conn_id: _fields(one) for one in wanted}
 
 
-def _fields(one: NewConnection) -> dict[str, Any]:
+def _fields(one: NewConnection) -> dict[str, object]:
     names = ("conn_type", "host", "port", "login", "schema", "extra")
     values = {name: value for name in names if (value := getattr(one, name))}
     return {**values, "password": _password(one.password)} if one.password else values

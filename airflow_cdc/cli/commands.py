@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -272,7 +271,7 @@ def _of_tables(report: RecoveryReport, tables: Collection[str], known: Collectio
     return replace(report, tables=tuple(one for one in report.tables if one.table in tables), verdict=None)
 
 
-def _earlier_row(table: str) -> dict[str, Any]:
+def _earlier_row(table: str) -> dict[str, object]:
     return {
         **dict.fromkeys((*SHOWN, THROUGH), "-"),
         "table": table,

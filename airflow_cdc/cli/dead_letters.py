@@ -6,7 +6,6 @@ import base64
 from argparse import Namespace
 from dataclasses import fields
 from datetime import datetime
-from typing import Any
 
 from airflow_cdc.cli import trigger
 from airflow_cdc.cli.run import command, emit, pipeline_of, run_of, tables_of
@@ -40,7 +39,7 @@ def replay(args: Namespace) -> int:
     return 0
 
 
-def as_json(letter: DeadLetter) -> dict[str, Any]:
+def as_json(letter: DeadLetter) -> dict[str, object]:
     """Plain JSON: bytes as text where they are UTF-8, else base64 behind "base64:"."""
     plain = {one.name: getattr(letter, one.name) for one in fields(letter)}
     times = {name: value.isoformat() for name, value in plain.items() if isinstance(value, datetime)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from typing import Any
 
 from airflow_cdc.cli.run import command, emit
 from airflow_cdc.config import settings
@@ -32,7 +31,7 @@ def explain(args: Namespace) -> int:
     return 3 if finding.leads.code == UNNAMED else 1
 
 
-def to_json(finding: Finding) -> dict[str, Any]:
+def to_json(finding: Finding) -> dict[str, object]:
     """The finding for programs."""
     leads = finding.leads
     return {

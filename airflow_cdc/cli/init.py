@@ -7,7 +7,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import airflow_cdc
 from airflow_cdc.cli import add_pipeline as added
@@ -71,7 +71,7 @@ def _first_registry(path: Path) -> str:
 # ---- DAGs -------------------------------------------------------------------------------------------
 
 
-def _stubs(folder: str | None) -> dict[str, Any]:
+def _stubs(folder: str | None) -> dict[str, object]:
     """Small DAG files in this folder, or in Airflow's own for ""; nothing for None.
 
     They come first: a folder that does not exist must not leave half of the rest behind.
@@ -91,7 +91,7 @@ def _stubs(folder: str | None) -> dict[str, Any]:
     return {"stubs": f"{', '.join(STUBS)} in {place} (written)"}
 
 
-def bundles(now: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def bundles(now: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
     """The list of DAG bundles with ours in it, at its present place."""
     ours = {
         "name": BUNDLE,
@@ -114,7 +114,7 @@ def _lines(*, stubs: bool, then: Iterable[str]) -> Iterator[str]:
     from airflow.sdk.configuration import conf
 
     now = conf.getjson("dag_processor", "dag_bundle_config_list", fallback=None)
-    known: Sequence[Mapping[str, Any]] = now if isinstance(now, list) else ()
+    known: Sequence[Mapping[str, object]] = now if isinstance(now, list) else ()
     if not stubs and (wanted := bundles(known)) != list(known):
         yield export("AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST", json.dumps(wanted))
     yield from then
@@ -132,7 +132,7 @@ def _then(pipeline: str, registry: Path) -> Iterator[str]:
     yield f"airflow cdc recover {pipeline} --wait"
 
 
-def _show(args: Namespace, data: Mapping[str, Any], then: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
+def _show(args: Namespace, data: Mapping[str, object], then: Sequence[str], rows: Sequence[Mapping[str, str]]) -> None:
     lines = list(_lines(stubs=args.stub is not None, then=then))
     emit(args, {**data, NEXT: lines}, rows)
     if args.output == "table" and lines:

@@ -7,7 +7,6 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from airflow_cdc.cli import reports
 from airflow_cdc.cli.reading import ANSWER_WITHIN_S, read_soon
@@ -66,15 +65,16 @@ def restore(args: Namespace) -> int:
     return _write(args, run, _kept(args.file, run) if args.file else last_before(run))
 
 
-def _kept(file: str, run: Run) -> dict[str, Any]:
+def _kept(file: str, run: Run) -> dict[str, object]:
     document = _object(_text(file), file)
-    if document.get("connector") is None or not isinstance(document.get("offset"), Mapping):
+    offset = document.get("offset")
+    if document.get("connector") is None or not isinstance(offset, Mapping):
         raise UsageError("this is not an offset backup", where=file, todo="Name a file that `offset backup` wrote.")
     if document["connector"] != run.pipeline.connector.name:
         raise UsageError(
             f"the backup is of connector {document['connector']!r}", where=file, todo="Name one of this pipeline."
         )
-    return dict(document["offset"])
+    return dict(offset)
 
 
 @command
@@ -83,7 +83,7 @@ def set_offset(args: Namespace) -> int:
     return _write(args, run_of(args), _object(args.value, "argument value"))
 
 
-def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
+def _write(args: Namespace, run: Run, value: Mapping[str, object]) -> int:
     """The connector stays stopped: what it skips or repeats from here is for a person to judge."""
     from airflow_cdc.cli.permission import changer  # brings in Airflow's web server: not for commands that only read
 
@@ -97,7 +97,7 @@ def _write(args: Namespace, run: Run, value: Mapping[str, Any]) -> int:
     return 0
 
 
-def _confirmed(args: Namespace, run: Run, before: Any, after: Any) -> None:
+def _confirmed(args: Namespace, run: Run, before: object, after: object) -> None:
     if args.yes:
         return
     if not sys.stdin.isatty():
@@ -118,7 +118,7 @@ def _text(file: str) -> str:
         ) from None
 
 
-def _object(text: str, where: str) -> dict[str, Any]:
+def _object(text: str, where: str) -> dict[str, object]:
     try:
         value = read_json(text)
     except ValueError:

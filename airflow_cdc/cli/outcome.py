@@ -32,7 +32,7 @@ def show(
     report: RecoveryReport | None,
     *,
     rows: Rows = (),
-    **more: Any,
+    **more: object,
 ) -> None:
     """Print the run: `rows` as its tables (default: those of the report), and its tasks; in JSON with `more`."""
     reason = report.reason if report and ended.state != "success" else None
@@ -50,7 +50,7 @@ def show(
     emit(args, data, ended.rows())
 
 
-def report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
+def report_rows(report: RecoveryReport) -> list[dict[str, object]]:
     """The tables of a report as table rows."""
     through = reports.verified(report.pipeline)
     behind = any(table.caught_up for table in report.tables)
@@ -65,7 +65,7 @@ def report_rows(report: RecoveryReport) -> list[dict[str, Any]]:
     return rows or [{"run_id": report.run_id, "verdict": str(report.verdict), "tables": "none compared"}]
 
 
-def applied_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+def applied_rows(result: Mapping[str, Any]) -> list[dict[str, object]]:
     """The tables of an apply's result as table rows."""
     return [
         {

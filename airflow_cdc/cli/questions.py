@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from airflow_cdc.core.kind import Named
 from airflow_cdc.core.setup import Question, Setup, flag
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, Kinds
 
 # part of a pipeline → its kinds, in the order of the questions
-PARTS: Final[Mapping[str, Kinds[Any]]] = {
+PARTS: Final[Mapping[str, Kinds[Named]]] = {
     "source": SOURCES,
     "connector": CONNECTORS,
     "transport": TRANSPORTS,

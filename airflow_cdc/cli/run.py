@@ -28,7 +28,7 @@ PROBLEM = 1
 INTERRUPTED = 130
 CLI_RUN = "cli"
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Mapping[str, object]]
 
 
 def command(function: Callable[[Namespace], int]) -> Callable[[Namespace], None]:
@@ -84,16 +84,16 @@ def emit(args: Namespace, data: Any, rows: Rows | None = None) -> None:
         console.print_as_table([{name: _printable(value) for name, value in row.items()} for row in shown])
 
 
-def _printable(value: Any) -> Any:
+def _printable(value: object) -> object:
     return printable(value) if isinstance(value, str) else value
 
 
-def pairs(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def pairs(facts: Mapping[str, object]) -> list[dict[str, str]]:
     """A mapping as table rows."""
     return [{"what": key, "value": _cell(value)} for key, value in facts.items()]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 

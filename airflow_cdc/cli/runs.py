@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
 
 from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.outcome import applied_rows, refuse_while_open, show
@@ -64,7 +63,7 @@ def apply(args: Namespace) -> int:
 
 
 def _triggered(args: Namespace, dag_id: str, run_id: str) -> int:
-    facts: dict[str, Any] = {"dag_id": dag_id, "run_id": run_id}
+    facts: dict[str, object] = {"dag_id": dag_id, "run_id": run_id}
     emit(args, facts, [facts])
     return 0
 

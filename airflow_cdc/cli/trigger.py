@@ -41,8 +41,8 @@ class Ended:
         unsaid = "it left no error: it was killed, or its machine was; see its log"
         return {task: self.reasons.get(task, unsaid) for task, state in self.tasks.items() if state == "failed"}
 
-    def to_json(self) -> dict[str, Any]:
-        value: dict[str, Any] = {"state": self.state, "seconds": self.seconds, "tasks": self.planned}
+    def to_json(self) -> dict[str, object]:
+        value: dict[str, object] = {"state": self.state, "seconds": self.seconds, "tasks": self.planned}
         return {**value, "failures": self.failures} if self.failures else value
 
     def rows(self) -> list[dict[str, str]]:
@@ -76,7 +76,7 @@ class Teller(Protocol):
         ...
 
 
-def start(dag_id: str, conf: Mapping[str, Any]) -> str:
+def start(dag_id: str, conf: Mapping[str, object]) -> str:
     """Trigger a DAG with the form's fields → run id. Raises UsageError for a DAG whose runs would wait: see refuse_waiting()."""
     from airflow.api.client import get_current_api_client
     from airflow.sdk.exceptions import AirflowException

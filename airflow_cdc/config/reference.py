@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from typing import Any, Literal, get_args, get_origin
 
 from airflow_cdc.config.settings import OPTIONS, SECTION, Option
 from airflow_cdc.core.amounts import written
+from airflow_cdc.core.kind import Named
 from airflow_cdc.core.pipeline import UNUSED, Pipeline
 from airflow_cdc.core.settings import DURATION, Declared, declared, plain_value
 from airflow_cdc.kinds import WINGS, Kinds
@@ -41,7 +42,7 @@ def page() -> str:
     return "\n".join((HEAD, *tables))
 
 
-def _table(head: Row, rows: Any) -> str:
+def _table(head: Row, rows: Iterable[Row]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(_cell(text) for text in line)} |\n" for line in lines)
 
@@ -71,7 +72,7 @@ def _row(one: Declared, above: str, *, hide_default: bool = False, mark: str = "
     return f"`{above}{one.name}`", _type(one), f"{mark}{one.key.description}", default
 
 
-def _part(kinds: Kinds[Any], above: str) -> Iterator[Row]:
+def _part(kinds: Kinds[Named], above: str) -> Iterator[Row]:
     """The keys of a part: its kind, and those of the kinds' settings; a key that not all kinds have lists its kinds."""
     names: dict[Declared, list[str]] = {}
     for kind in kinds.built_in:
@@ -100,7 +101,8 @@ def _type(one: Declared) -> str:
         return "list"
     if one.key.form is not None:
         return one.key.form.title
-    return {str: "text", bool: "`true` or `false`", int: "number"}.get(one.type, "mapping")
+    forms: Mapping[object, str] = {str: "text", bool: "`true` or `false`", int: "number"}
+    return forms.get(one.type, "mapping")
 
 
 def _default(one: Declared) -> str:

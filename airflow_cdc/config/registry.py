@@ -107,7 +107,7 @@ class _UniqueKeys(_Loader):  # type: ignore[misc, valid-type]
             said = f"{str(node.value)[:60]!r} is no value of its type: {error}"
             raise yaml.constructor.ConstructorError(None, None, said, node.start_mark) from None
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:
         keys: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
@@ -118,7 +118,7 @@ class _UniqueKeys(_Loader):  # type: ignore[misc, valid-type]
                     None, None, f"the key {key!r} appears twice", key_node.start_mark
                 )
             keys.add(key)
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        mapping: dict[Hashable, object] = super().construct_mapping(node, deep)
         return mapping
 
 

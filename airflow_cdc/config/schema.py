@@ -27,7 +27,7 @@ _FORMS: Final[tuple[tuple[Form, Schema], ...]] = (
     (DURATION, {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": "^\\s*\\d+\\s*[smhd]?(\\s*\\d+\\s*[smhd])*\\s*$"}]}),
     (LIMIT, {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": "^\\s*\\d+(\\.\\d+)?\\s*%?\\s*$"}]}),
 )  # fmt: skip
-_PLAIN: Final[Mapping[Any, Schema]] = {str: TEXT, bool: {"type": "boolean"}, int: {"type": "integer", "minimum": 0}}
+_PLAIN: Final[Mapping[object, Schema]] = {str: TEXT, bool: {"type": "boolean"}, int: {"type": "integer", "minimum": 0}}
 
 
 def schema() -> Schema:
@@ -54,7 +54,7 @@ def text() -> str:
     return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _settings(of: type[Any], kind: str = "") -> Schema:
+def _settings(of: type[object], kind: str = "") -> Schema:
     """A mapping with the keys of a settings class; `kind`: the only allowed value of its key `kind`."""
     keys = [one for one in declared(of) if one.key.description != UNUSED]
     properties = {one.name: {"const": kind} if kind and one.name == "kind" else _key(one) for one in keys}
@@ -86,7 +86,7 @@ def _list(one: Declared) -> Schema:
     return {"anyOf": [schema, item]} if one.key.alone else schema
 
 
-def _value(of: Any, one: Declared) -> Schema:
+def _value(of: object, one: Declared) -> Schema:
     if is_dataclass(of) and isinstance(of, type) and one.key.form is None:
         return _settings(of)
     if one.key.form is not None:

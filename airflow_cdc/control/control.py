@@ -410,7 +410,7 @@ class Control:
         """Everything noted about a run; {} if nothing."""
         return dict(self.state()["ledger"].get(run_id, {}))
 
-    def ledger_once(self, run_id: str, key: str, value: Any) -> Any:
+    def ledger_once(self, run_id: str, key: str, value: object) -> Any:
         """Note `value` unless the key has a value already; returns the stored value. The first write wins."""
 
         def change(state: Document) -> Document | None:
@@ -420,7 +420,7 @@ class Control:
 
         return self.update(change, f"note {key} of {run_id}")["ledger"][run_id][key]
 
-    def ledger_set(self, run_id: str, key: str, value: Any) -> None:
+    def ledger_set(self, run_id: str, key: str, value: object) -> None:
         """Note `value` and overwrite an earlier one."""
 
         def change(state: Document) -> Document:
@@ -440,7 +440,7 @@ class Control:
 
     # what people changed by hand
 
-    def audit(self, who: str, what: str, before: Any, after: Any) -> None:
+    def audit(self, who: str, what: str, before: object, after: object) -> None:
         """Note who changed what, the values before and after, and the time. The newest KEEP_AUDIT lines are kept."""
 
         def change(state: Document) -> Document:
@@ -456,7 +456,7 @@ class Control:
         """Table → the stored state of its nightly checks; {} before the first."""
         return dict(self.state()["checks"])
 
-    def check_done(self, run_id: str, table: str, check: Mapping[str, Any], result: Mapping[str, Any]) -> None:
+    def check_done(self, run_id: str, table: str, check: Mapping[str, object], result: Mapping[str, object]) -> None:
         """Store a table's comparison: `check` for the next night, `result` in the ledger (INV 3: once per run)."""
         self.update(lambda state: checked(state, run_id, table, check, result), f"check of {table} by {run_id}")
 

@@ -46,7 +46,7 @@ EMPTY: Document = {
 }
 
 
-def noted(ledger: Document, run_id: str, entries: Mapping[str, Any]) -> Document:
+def noted(ledger: Document, run_id: str, entries: Mapping[str, object]) -> Document:
     """The ledger with new entries of a run, which moves to the end: the runs noted longest ago are dropped first."""
     rest = {key: value for key, value in ledger.items() if key != run_id}
     return {**rest, run_id: {**ledger.get(run_id, {}), **entries}}
@@ -72,7 +72,7 @@ def verdicts(entry: Document) -> Document:
 KINDS = ("epoch", "decision", "check", "repair")
 
 
-def _kind(entry: Mapping[str, Any]) -> str:
+def _kind(entry: Mapping[str, object]) -> str:
     return next((kind for kind in KINDS if kind in entry), "")
 
 
@@ -147,7 +147,7 @@ def _check(document: Document) -> None:
         read(Lease, lease, more=True)
 
 
-def _values(document: Document, part: str) -> Collection[Any]:
+def _values(document: Document, part: str) -> Collection[object]:
     entries = document[part]
     return entries.values() if isinstance(entries, dict) else ()
 
@@ -180,7 +180,7 @@ def _xa(document: Document) -> Document:
     return {**checks, **document[XA]}
 
 
-def with_xa(document: Document, states: Mapping[str, Any], equal: Collection[str]) -> Document:
+def with_xa(document: Document, states: Mapping[str, object], equal: Collection[str]) -> Document:
     """The document after tables were compared; `states`: the source's XA state from before that, None if it has none.
 
     A comparison settles what was in doubt of the tables that are `equal`. Any other keeps the state that it had (INV 32).
@@ -191,7 +191,7 @@ def with_xa(document: Document, states: Mapping[str, Any], equal: Collection[str
 
 
 def checked(
-    document: Document, run_id: str, table: str, check: Mapping[str, Any], result: Mapping[str, Any]
+    document: Document, run_id: str, table: str, check: Mapping[str, object], result: Mapping[str, object]
 ) -> Document:
     """The document after a run compared a table: `check` is for the next night, `result` for the ledger.
 
@@ -215,14 +215,14 @@ def closed(document: Document, run_id: str, state: str, at: str) -> Document:
     return {**recovered(settled, published), "recovery": None, "ledger": ledger}
 
 
-def apply_error(ledger: Mapping[str, Any]) -> str:
+def apply_error(ledger: Mapping[str, object]) -> str:
     """The error of the newest apply; "" if it did not fail, or if no apply is recorded.
 
     An apply that found the lease taken did not try and is skipped.
     """
     steps = [entry[APPLY] for entry in ledger.values() if isinstance(entry, Mapping) and APPLY in entry]
     tried = [step for step in steps if step.get("type") != LeaseHeldError.__name__]
-    newest: Mapping[str, Any] = max(tried, key=lambda step: str(step.get("started")), default={})
+    newest: Mapping[str, object] = max(tried, key=lambda step: str(step.get("started")), default={})
     return str(newest.get("error") or "ended abruptly") if newest.get("state") == "failed" else ""
 
 

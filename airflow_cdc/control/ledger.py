@@ -33,9 +33,9 @@ class StepEntry:
         """The step in the form that reports show."""
         return StepReport(self.name, self.seconds, self.state, self.started, self.parts)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The form that the ledger stores, under the step's name."""
-        value: dict[str, Any] = {"started": self.started, "seconds": self.seconds, "state": self.state}
+        value: dict[str, object] = {"started": self.started, "seconds": self.seconds, "state": self.state}
         value |= {"parts": [[one.name, one.after, one.seconds] for one in self.parts]} if self.parts else {}
         return {**value, "error": self.error, "type": self.error_type} if self.error else value
 

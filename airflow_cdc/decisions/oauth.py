@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 # a token is renewed this long before it ends, and kept for as long if its server does not say when that is
 EARLY_S: Final = 30.0
@@ -22,7 +22,7 @@ def asked(scope: str) -> dict[str, str]:
     return {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
 
 
-def issued(answer: Any) -> Issued:
+def issued(answer: object) -> Issued:
     """What a successful answer, read from JSON, gave."""
     if not isinstance(answer, Mapping):
         return Issued("", 0.0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from airflow_cdc.control.ledger import LedgerEntry
 from airflow_cdc.core.codec import sparse
@@ -74,7 +73,7 @@ def _report(
     return told_of(run, replace(report, problem=problem), entry.approved)
 
 
-def store_json(run: Run, name: str, value: Any) -> str:
+def store_json(run: Run, name: str, value: object) -> str:
     """Write `value` as JSON beside the run's report; returns where."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return ReportStore(report_folder(run)).write(text, *name.split("/"))

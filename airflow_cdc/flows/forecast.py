@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from airflow_cdc.core.errors import ConfigError, UnknownStateError
 from airflow_cdc.core.forecast import Forecast, snapshot_fits
@@ -41,7 +40,7 @@ class PipelineForecast:
         """The exit status of the command."""
         return 1 if self.at_risk or not self.snapshot_fits else 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON, with the forecast's values on the same level."""
         value = asdict(self)
         return {**value, **value.pop("forecast")}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from airflow_cdc.core.errors import OffsetRejectedError, UnknownStateError, UsageError
 from airflow_cdc.core.lease import LEASE_SECONDS
 from airflow_cdc.core.observation import ConnectorFacts, Observation, OpenFacts
-from airflow_cdc.core.offset import entry_of
+from airflow_cdc.core.offset import RawOffset, entry_of
 from airflow_cdc.decisions.diagnosis.diagnose import position_fault
 from airflow_cdc.flows.capture import settings
 from airflow_cdc.flows.lease import ended_by, kept
@@ -23,15 +21,13 @@ LEDGER = f"{LASTING}offset_moves"
 _KEPT = 20
 _MOVES = "moves"
 
-Value = Mapping[str, Any]
-
 
 def stored(run: Run) -> Facts:
     """Partition and value of the offset of this pipeline's connector; `offset` None: it has none."""
     return entry_of(run.clients.connector.entries(run.pipeline.connector.name), settings(run).prefix).to_json()
 
 
-def check(run: Run, value: Value) -> None:
+def check(run: Run, value: RawOffset) -> None:
     """Raise unless `value` may be written and a connector could continue from it (see `check_place`)."""
     if faults := (*run.clients.connector.codec.faults(value), *settings(run).offset_faults(value)):
         raise OffsetRejectedError(
@@ -43,7 +39,7 @@ def check(run: Run, value: Value) -> None:
     check_place(run, value)
 
 
-def check_place(run: Run, value: Value) -> None:
+def check_place(run: Run, value: RawOffset) -> None:
     """Raise unless a connector could continue from the place of `value` at the live source.
 
     An offset stored by a connector may lack a field that we always write: PostgreSQL's has no lsn_proc between the
@@ -66,7 +62,7 @@ def check_place(run: Run, value: Value) -> None:
     )
 
 
-def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
+def move(run: Run, value: RawOffset, *, who: str, shown: RawOffset | None) -> Facts:
     """Stop the connector, write `value`, prove it by reading it back, and leave the connector stopped.
 
     `shown` is the offset on which the decision was based: if a resting connector has another one by now, nothing is
@@ -89,7 +85,7 @@ def move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
     return moved
 
 
-def _move(run: Run, value: Value, *, who: str, shown: Value | None) -> Facts:
+def _move(run: Run, value: RawOffset, *, who: str, shown: RawOffset | None) -> Facts:
     name = run.pipeline.connector.name
     rested = run.clients.connector.state(name).state == "STOPPED"
     run.clients.connector.stop(name)
@@ -120,7 +116,7 @@ def last_before(run: Run) -> Facts:
     return dict(done[-1]["from"])
 
 
-def _as_if(run: Run, value: Value) -> Observation:
+def _as_if(run: Run, value: RawOffset) -> Observation:
     """The observation as it would be with the connector at rest at `value`."""
     source, observation = run.clients.source, observe(run, watch=0.0)
     connector = observation.connector
@@ -131,7 +127,7 @@ def _as_if(run: Run, value: Value) -> Observation:
     return replace(observation, connector=there, source=source.facts_for(run.pipeline.source.tables, offset.position))
 
 
-def _unchanged(run: Run, expected: Value | None, current: Value | None) -> None:
+def _unchanged(run: Run, expected: RawOffset | None, current: RawOffset | None) -> None:
     if (dict(expected) if expected else None) != (dict(current) if current else None):
         raise OffsetRejectedError(
             f"somebody else changed the offset: it was {expected}, it is {current}",
@@ -145,7 +141,7 @@ def _moves(run: Run) -> list[Facts]:
     return list(run.clients.control.ledger_get(LEDGER).get(_MOVES) or [])
 
 
-def _note(run: Run, who: str, before: Value | None, after: Value) -> Facts:
+def _note(run: Run, who: str, before: RawOffset | None, after: RawOffset) -> Facts:
     """Note the move in the audit before it is done, so that a move that died half-way has left its trace."""
     entry = {"who": who, "at": now_iso(), "from": before, "to": dict(after), "state": "begun"}
     run.clients.control.ledger_set(LEDGER, _MOVES, [*_moves(run), entry][-_KEPT:])

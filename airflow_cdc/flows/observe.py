@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from airflow_cdc.core.errors import ConfigError, DeadlineError, foreseen
 from airflow_cdc.core.observation import (
@@ -30,6 +30,7 @@ from airflow_cdc.core.stamp import Stamp
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis, lost_where, seems_stuck
 from airflow_cdc.decisions.diagnosis.lag import ahead_of, late_ahead, late_events, waiting_of
 from airflow_cdc.decisions.diagnosis.strategy import DETOUR, choices
+from airflow_cdc.events.record import SchemaId
 from airflow_cdc.flows.capture import capture_in
 from airflow_cdc.flows.feeder import feeder_facts, places_of
 from airflow_cdc.flows.lateness import load_observation, young_events
@@ -160,7 +161,7 @@ def _connector(run: Run) -> ConnectorFacts:
     return connector.own_topics.with_elsewhere(name, facts, run.clients.transport, partial(_texts, run, facts.capture))
 
 
-def _texts(run: Run, capture: Capture | None, ids: Iterable[Any]) -> Mapping[Any, str]:
+def _texts(run: Run, capture: Capture | None, ids: Iterable[SchemaId]) -> Mapping[SchemaId, str]:
     """The schemas that the connector's records were written with. Raises ConfigError and TransportError."""
     registry = registry_of(run, capture)
     return {} if registry is None else registry.texts(ids)

@@ -6,7 +6,6 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
 
 from airflow.sdk import BaseHook, BaseNotifier, Context
 
@@ -14,7 +13,7 @@ from airflow_cdc.alerting.severity import Severity
 from airflow_cdc.core.errors import CdcError, ConfigError
 from airflow_cdc.core.text import printable
 
-Options = Mapping[str, Any]
+Options = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Channel:
 
     notifier: str
     distribution: str
-    arguments: Callable[[str, Options, Message], dict[str, Any]]
+    arguments: Callable[[str, Options, Message], dict[str, object]]
     needs: tuple[str, ...] = ()  # extra fields that the connection must have
 
     def build(self, conn_id: str, extra: Options, message: Message) -> BaseNotifier:
@@ -74,19 +73,19 @@ class Channel:
         return notifier
 
 
-def _webhook(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+def _webhook(conn_id: str, _extra: Options, message: Message) -> dict[str, object]:
     return {"conn_id": conn_id, "text": message.text}
 
 
-def _slack_webhook(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+def _slack_webhook(conn_id: str, _extra: Options, message: Message) -> dict[str, object]:
     return {"slack_webhook_conn_id": conn_id, "text": _marked(message)}
 
 
-def _slack(conn_id: str, extra: Options, message: Message) -> dict[str, Any]:
+def _slack(conn_id: str, extra: Options, message: Message) -> dict[str, object]:
     return {"slack_conn_id": conn_id, "text": _marked(message), "channel": extra["channel"]}
 
 
-def _pagerduty(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+def _pagerduty(conn_id: str, _extra: Options, message: Message) -> dict[str, object]:
     """One incident per key. A message without a key is an event of its own, and nothing resolves it."""
     return {
         "pagerduty_events_conn_id": conn_id,
@@ -100,7 +99,7 @@ def _pagerduty(conn_id: str, _extra: Options, message: Message) -> dict[str, Any
     }
 
 
-def _mail(conn_id: str, extra: Options, message: Message) -> dict[str, Any]:
+def _mail(conn_id: str, extra: Options, message: Message) -> dict[str, object]:
     """`from_email` is the connection's own extra field, which the provider reads."""
     link = f'<p><a href="{escape(message.link)}">What to do</a></p>' if message.link else ""
     return {
@@ -113,7 +112,7 @@ def _mail(conn_id: str, extra: Options, message: Message) -> dict[str, Any]:
     }
 
 
-def _apprise(conn_id: str, _extra: Options, message: Message) -> dict[str, Any]:
+def _apprise(conn_id: str, _extra: Options, message: Message) -> dict[str, object]:
     """Uses Apprise's own words for the severity; Microsoft Teams and a hundred others are reached this way."""
     words = {Severity.CRITICAL: "failure", Severity.ERROR: "failure", Severity.WARNING: "warning"}
     kind = "success" if message.resolved else words.get(message.severity, "info")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import httpx
 from airflow.sdk import BaseHook, BaseNotifier, Context
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from airflow_cdc.core.errors import CdcError
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection
 
 TIMEOUT_SECONDS = 10.0
 ATTEMPTS = 3
@@ -49,7 +52,7 @@ class WebhookNotifier(BaseNotifier):
                 todo="Check the connection's URL and token.",
             ) from None
 
-    def _post(self, conn: Any) -> None:
+    def _post(self, conn: Connection) -> None:
         headers = {"Authorization": f"Bearer {conn.password}"} if conn.password else {}
         answer = httpx.post(address(conn), json={"text": self.text}, headers=headers, timeout=TIMEOUT_SECONDS)
         answer.raise_for_status()
@@ -63,7 +66,7 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
 
 
-def address(conn: Any) -> str:
+def address(conn: Connection) -> str:
     """The URL of a connection's webhook: its host, which may be a whole URL, its port, and the extra field `path`."""
     host = str(conn.host or "")
     base = host if "://" in host else f"{conn.schema or 'https'}://{host}"

@@ -5,30 +5,25 @@ Every process of Airflow imports this: so the web application is built only at t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from airflow.plugins_manager import AirflowPlugin
 
 from airflow_cdc.airflow_version import check_airflow
 from airflow_cdc.names import PAGE_PREFIX
 
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
 check_airflow()
 
 PREFIX = PAGE_PREFIX
-
-Message = MutableMapping[str, Any]
 
 
 class LazyApp:
     """The application, as a web server calls it."""
 
-    async def __call__(
-        self,
-        scope: Message,
-        receive: Callable[[], Awaitable[Message]],
-        send: Callable[[Message], Awaitable[None]],
-    ) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         from airflow_cdc.plugin.app import page
 
         await page()(scope, receive, send)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import PurePosixPath
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import quote
 
 from airflow.api_fastapi.app import get_auth_manager
@@ -49,6 +49,9 @@ from airflow_cdc.reports.page import environment, report_values
 from airflow_cdc.reports.runbook import runbook_codes, runbook_html
 from airflow_cdc.reports.store import ReportStore, safe
 from airflow_cdc.reports.stored import known_to_differ
+
+if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 
 DATA_DOCS = ("data_docs", "index.html")
 # light or dark according to Airflow's own switch, which the browser stores; this one script is allowed by its hash
@@ -163,8 +166,15 @@ def overview(request: Request, user: GetUserDep, search: Annotated[Search, Depen
     rows += [view.misdeclared(name, str(error)) for name, error in _misdeclared(user).items()]
     listing = view.listing(rows, search.q.strip(), search.state, search.page, owner=search.owner, tag=search.tag)
     owners, tags = sorted({one.owner for one in rows if one.owner}), sorted({tag for one in rows for tag in one.tags})
-    filters: dict[str, Any] = {"owners": owners, "tags": tags, "counts": view.counts(rows)}
-    return _html(request, "overview.html.j2", any_rows=bool(rows), found=listing, **filters)
+    return _html(
+        request,
+        "overview.html.j2",
+        any_rows=bool(rows),
+        found=listing,
+        owners=owners,
+        tags=tags,
+        counts=view.counts(rows),
+    )
 
 
 def _row(pipeline: str) -> view.Row:
@@ -172,7 +182,7 @@ def _row(pipeline: str) -> view.Row:
     return view.row(_store(), pipeline, datetime.now(UTC), _registered()[pipeline], live)
 
 
-def _with_form(request: Request, template: str, one: view.Row, **more: Any) -> Response:
+def _with_form(request: Request, template: str, one: view.Row, **more: object) -> Response:
     """A page about one pipeline that has a form: with its declaration and the token that the form sends back."""
     declared, token = _registered()[one.name], form_token(request, one.name)
     return _html(request, template, row=one, declared=declared, token=token, **more)
@@ -279,14 +289,14 @@ def _plain(part: str) -> str:
     return part
 
 
-def _readable(user: Any) -> list[str]:
+def _readable(user: BaseUser) -> list[str]:
     """The pipelines whose DAG the user may read."""
     by_dag = {main_dag_id(name, applied=one.is_applied): name for name, one in _registered().items()}
     teams = DagModel.get_dag_id_to_team_name_mapping(list(by_dag))
     return [name for dag_id, name in by_dag.items() if _may_read(user, dag_id, teams.get(dag_id))]
 
 
-def _misdeclared(user: Any) -> Mapping[str, ConfigError]:
+def _misdeclared(user: BaseUser) -> Mapping[str, ConfigError]:
     """The pipelines that are declared badly, with what is wrong; of those whose DAG, as far as can be told, the user may read."""
     errors = _registered().errors
     ids = {name: [main_dag_id(name, applied=applied) for applied in (True, False)] for name in errors}
@@ -296,7 +306,7 @@ def _misdeclared(user: Any) -> Mapping[str, ConfigError]:
     }
 
 
-def _may_read(user: Any, dag_id: str, team: str | None = None) -> bool:
+def _may_read(user: BaseUser, dag_id: str, team: str | None = None) -> bool:
     details = DagDetails(id=dag_id, team_name=team)
     return get_auth_manager().is_authorized_dag(method="GET", details=details, user=user)
 
@@ -309,7 +319,7 @@ def _registered() -> Declared:
     return load_unchanged(settings.registry_path())
 
 
-def _html(request: Request, template: str, answer: int = status.HTTP_200_OK, **values: Any) -> Response:
+def _html(request: Request, template: str, answer: int = status.HTTP_200_OK, /, **values: object) -> Response:
     page = environment().get_template(template)
     text = page.render(here=_here(request), airflow=_airflow(request), theme=THEME, **_HELPERS, **values)
     return HTMLResponse(text, status_code=answer, headers=HEADERS)
@@ -332,7 +342,7 @@ def _dag_url(dag_id: str, run_id: str = "", *, asks: bool = False) -> str:
     return f"{run}/tasks/{APPROVE_TASK}/required_actions" if run_id and asks else run
 
 
-_HELPERS: dict[str, Any] = {
+_HELPERS: dict[str, object] = {
     "clock": view.clock,
     "size": view.size,
     "dag_url": _dag_url,

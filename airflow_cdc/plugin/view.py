@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 from airflow_cdc.alerting.severity import Severity, severity_of
 from airflow_cdc.core.amounts import span
@@ -316,7 +315,7 @@ def clock(at: str) -> str:
     return datetime.fromisoformat(at).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def size(count: Any) -> str:
+def size(count: float) -> str:
     """A number of bytes in a suitable unit."""
     amount, units = float(count), ("B", "KiB", "MiB", "GiB", "TiB")
     for unit in units:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -25,7 +24,7 @@ def render_html(report: RecoveryReport, rows: Rows | None = None) -> str:
     return environment().get_template("report.html.j2").render(**report_values(report, rows or {}))
 
 
-def report_values(report: RecoveryReport, rows: Rows) -> dict[str, Any]:
+def report_values(report: RecoveryReport, rows: Rows) -> dict[str, object]:
     """The values for the report's template; `rows`: table → both rows of the first keys that differ."""
     return {
         "report": report,

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any
 
 from markdown_it import MarkdownIt
 from markupsafe import Markup
@@ -70,5 +69,5 @@ def _markdown() -> MarkdownIt:
     return parser
 
 
-def _nothing(*_: Any) -> str:
+def _nothing(*_: object) -> str:
     return ""

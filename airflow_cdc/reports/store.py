@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from airflow_cdc.core.codec import plain, read
@@ -24,6 +24,9 @@ from airflow_cdc.core.text import shown
 from airflow_cdc.decisions.compare.row_diff import RowPair, rows_file
 from airflow_cdc.files import replace_file
 from airflow_cdc.reports.stored import RunSummary, Silence, StoredObservation, with_run
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 OBSERVATION = "observation.json"
 RUNS = "runs.json"
@@ -41,7 +44,7 @@ TRIES = 3
 
 T = TypeVar("T")
 # by name: connections are Airflow's, which nothing here imports
-_BY_CONNECTION: Lazy[Callable[[str], tuple[Any, str]]] = Lazy("airflow_cdc.hooks.report_folder:opened")
+_BY_CONNECTION: Lazy[Callable[[str], tuple[AbstractFileSystem, str]]] = Lazy("airflow_cdc.hooks.report_folder:opened")
 
 
 def connection_of(url: str) -> str:
@@ -71,7 +74,7 @@ class ReportStore:
     root: str
 
     @cached_property
-    def _opened(self) -> tuple[Any, str]:
+    def _opened(self) -> tuple[AbstractFileSystem, str]:
         import fsspec
 
         try:
@@ -227,5 +230,5 @@ def _each(kind: type[T], value: Any) -> list[T]:
     return [read(kind, one) for one in value]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False) + "\n"

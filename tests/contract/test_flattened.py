@@ -77,7 +77,7 @@ def opened(name: str, want: Want = BOTH) -> Iterator[tuple[RawRecord, Opened]]:
 
 def folded(name: str) -> dict[int, Any]:
     """The rows that the records leave, by key."""
-    rows: dict[int, Any] = {}
+    rows: dict[Any, Any] = {}
     for _, change in opened(name):
         assert (change.bad, change.table, change.before) == ("", "", None)
         assert change.key is not None

@@ -351,7 +351,7 @@ def test_inv_19_writers_wait_only_until_the_view_is_open(rig: Rig, writer: list[
             while writer[0] < before + 20:
                 threading.Event().wait(0.01)
             cursor.execute(f"SELECT COUNT(*) FROM {rig.schema}.events")
-            seen.append(cursor.fetchone()[0])
+            seen.extend(row[0] for row in cursor.fetchall())
 
     exact_view(rig.source, table, "cdc_test_view", slow_read)
     assert opened.is_set()

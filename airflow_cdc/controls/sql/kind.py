@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.pipeline import ControlSpec
@@ -78,7 +78,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "cdc_sql_control",
     "hook-class-name": "airflow_cdc.hooks.sql_control.SqlControlHook",
     "hook-name": "CDC control database",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from sqlalchemy import Column, LargeBinary, MetaData, String, Table, create_engine, inspect, select, update
 from sqlalchemy.engine import URL, Connection, Engine
@@ -106,7 +106,7 @@ class SqlControlStore:
         return self._made
 
 
-def _insert(connection: Connection, pipeline: str, values: Mapping[str, Any]) -> None:
+def _insert(connection: Connection, pipeline: str, values: Mapping[str, object]) -> None:
     try:
         _documents.create(connection, checkfirst=True)
     except DatabaseError:  # another writer created it meanwhile; if not, the INSERT reports what is wrong

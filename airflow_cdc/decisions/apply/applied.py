@@ -28,7 +28,7 @@ class Highest(NamedTuple):
     log_n: int
 
     @classmethod
-    def of(cls, values: Sequence[Any]) -> Highest:
+    def of(cls, values: Sequence[int | str | None]) -> Highest:
         """From the five values in this order; None is 0, or no name."""
         n, pos, row, log, log_n = values
         return cls(int(n or 0), int(pos or 0), int(row or 0), str(log or ""), int(log_n or 0))
@@ -60,7 +60,7 @@ class LastChange(NamedTuple):
             return False
         return (self.log_n, *self.place[1:]) < (other.log_n, *other.place[1:]) and self.ts_ms <= other.ts_ms
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON."""
         return {**self._asdict(), "place": list(self.place)}
 
@@ -147,8 +147,8 @@ class PlainChange(NamedTuple):
     partition: int
     offset: int
     op: str
-    key: tuple[Any, ...]
-    after: tuple[Any, ...] | None = None
+    key: tuple[object, ...]
+    after: tuple[object, ...] | None = None
     change: LastChange | None = None
     defaulted: bool = False
-    before: tuple[Any, ...] | None = None
+    before: tuple[object, ...] | None = None

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.decisions.apply.applied import Highest
 
 if TYPE_CHECKING:
     from airflow_cdc.decisions.apply.applied import LastChange, PlainChange
 
-Row = tuple[Any, ...]
+Row = tuple[object, ...]
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ def net_images(batch: Sequence[PlainChange], applied: Mapping[str, Highest]) -> 
 
 def _without_repeats(batch: Iterable[PlainChange]) -> Iterable[tuple[PlainChange, LastChange]]:
     """Each change once: its first record."""
-    seen = set[tuple[Any, ...]]()
+    seen = set[tuple[object, ...]]()
     for one in batch:
         if (change := one.change) is not None:
             identity = (change.origin, change.place, change.log, change.log_n, change.transaction, one.op)

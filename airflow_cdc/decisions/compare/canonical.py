@@ -152,7 +152,7 @@ def _sha(value: bytes) -> str:
     return hashlib.sha256(value).hexdigest()
 
 
-def _decimal(kind: Decimal, value: Any) -> Sequence[object]:
+def _decimal(kind: Decimal, value: Number | int | str) -> Sequence[object]:
     number = Number(value)
     return (int(number.scaleb(kind.scale)),) if is_short(kind) else (f"{number:.{kind.scale}f}",)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import SchemaError
 
@@ -69,12 +69,12 @@ class Chunk:
             value = getattr(self, end)
             object.__setattr__(self, end, None if value is None else tuple(value))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON; bytes and decimals are tagged, so that `from_json` gives equal values back."""
         return {"lo": key_to_json(self.lo), "hi": key_to_json(self.hi)}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Chunk:
+    def from_json(cls, data: Mapping[str, Sequence[object] | None]) -> Chunk:
         """The inverse of `to_json`."""
         return cls(key_from_json(data["lo"]), key_from_json(data["hi"]))
 
@@ -85,23 +85,23 @@ def batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
         yield items[start : start + size]
 
 
-def key_to_json(key: Key | None) -> list[Any] | None:
+def key_to_json(key: Key | None) -> list[object] | None:
     """A key as JSON values: `{"hex": …}` for bytes, `{"decimal": …}` for decimals, the rest as is."""
     return None if key is None else [_value_to_json(v) for v in key]
 
 
-def key_from_json(values: Sequence[Any] | None) -> Key | None:
+def key_from_json(values: Sequence[object] | None) -> Key | None:
     """The inverse of `key_to_json`."""
     return None if values is None else tuple(_value_from_json(v) for v in values)
 
 
-def _value_to_json(value: KeyValue) -> Any:
+def _value_to_json(value: KeyValue) -> object:
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     return {"decimal": format(value, "f")} if isinstance(value, Decimal) else value
 
 
-def _value_from_json(value: Any) -> KeyValue:
+def _value_from_json(value: object) -> KeyValue:
     if isinstance(value, dict) and "hex" in value:
         return bytes.fromhex(value["hex"])
     if isinstance(value, dict) and "decimal" in value:

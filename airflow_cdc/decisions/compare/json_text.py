@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _DECIMAL_DIGITS = 65  # MySQL's DECIMAL has no more
 _DOUBLE_DIGITS = 18  # Java before 19 prints no more of a DOUBLE
@@ -56,7 +56,7 @@ def json_writer() -> Callable[[str], str | None]:
     return write
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     """The value as the encoder writes it, extended by exact numbers, which the encoder does not support."""
     if isinstance(value, _Exact):
         return value.text

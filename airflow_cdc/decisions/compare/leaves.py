@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, SupportsInt, cast
 
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.types import Integer
@@ -94,18 +94,18 @@ def choose_scheme(
     return IntegerLeaves(table.key[0], max(2, -(-(high - low + 1) // count)))
 
 
-def scheme_to_json(scheme: LeafScheme) -> dict[str, Any]:
+def scheme_to_json(scheme: LeafScheme) -> dict[str, int | str]:
     """The scheme as plain JSON."""
     if isinstance(scheme, IntegerLeaves):
         return {"column": scheme.column, "width": scheme.width}
     return {"n": scheme.n, "by": str(scheme.by)}
 
 
-def scheme_from_json(data: Mapping[str, Any]) -> LeafScheme:
+def scheme_from_json(data: Mapping[str, int | str]) -> LeafScheme:
     """The inverse of `scheme_to_json`."""
     if "column" in data:
-        return IntegerLeaves(data["column"], int(data["width"]))
-    return HashLeaves(int(data["n"]), KeyHash(data.get("by", KeyHash.CRC32)))
+        return IntegerLeaves(str(data["column"]), int(data["width"]))
+    return HashLeaves(int(data["n"]), KeyHash(str(data.get("by", KeyHash.CRC32))))
 
 
 def leaf_ranges(width: int, leaves: Iterable[int]) -> list[tuple[int, int]]:
@@ -170,7 +170,7 @@ class RowDiff:
         return tuple(sorted({*self.missing, *self.ghosts, *self.different}))
 
 
-def read_leaves(rows: Iterable[Sequence[Any]]) -> dict[int, Leaf]:
+def read_leaves(rows: Iterable[Sequence[SupportsInt]]) -> dict[int, Leaf]:
     """Rows (leaf, n, lane1, lane2) of either engine, whose drivers give decimals or ints → digests by leaf."""
     return {int(leaf): Leaf(int(n), int(lane1), int(lane2)) for leaf, n, lane1, lane2 in rows}
 

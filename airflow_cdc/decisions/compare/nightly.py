@@ -58,7 +58,7 @@ class Checked:
     at: str
     run_id: str
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON, for the control table."""
         values = {name: getattr(self, name) for name in self.__slots__}
         plain = {"scheme": scheme_to_json(self.scheme), "shares": dict(self.shares), "ends": dict(self.ends)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_cdc.core.pipeline import Corrected
 from airflow_cdc.decisions.compare.canonical import parse_key_text
@@ -88,7 +88,7 @@ class RepairPlan:
         """The first keys, each with what is wrong with it, for display."""
         return [f"{kind}: {key}" for kind, key in self._each()][:SHOWN_KEYS]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON of a bounded size, for XCom and questions: counts, and the first keys."""
         return {
             "table": self.table,
@@ -103,7 +103,7 @@ class RepairPlan:
         kinds = ("missing", "different", "ghosts", "unsettled")
         return [(kind, key) for kind in kinds for key in getattr(self, kind)]
 
-    def actions_to_json(self, table: Table) -> list[dict[str, Any]]:
+    def actions_to_json(self, table: Table) -> list[dict[str, object]]:
         """Every key with what is done to it: `{"action": "write" | "delete", "why", "key": [values]}`."""
         return [
             {"action": "delete" if kind == "ghosts" else "write", "why": kind, "key": key_values(table, key)}
@@ -119,7 +119,7 @@ def check_repaired(pipeline: Pipeline, *, dry: bool) -> None:
         pipeline.check_applied("a repair")
 
 
-def key_values(table: Table, key: str) -> list[Any]:
+def key_values(table: Table, key: str) -> list[object]:
     """A key's values as plain JSON; the row's hash where the table has no key."""
     return [key] if table.keyless else list(key_to_json(parse_key_text(table, key)) or ())
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 from airflow_cdc.core.errors import CdcError, SinkError, StaleHeadError, UnknownStateError
@@ -36,7 +36,7 @@ TABLES: Final = "_cdc/tables"
 NOTES: Final = ".cdc_notes.json"
 # what a published commit says of the stage that it was made from
 PUBLISHED: Final = "cdc.published"
-_REPLACE: Final[Lazy[Any]] = Lazy("airflow_cdc.spark_apps.adapters.hudi_publish:replace_rows")
+_REPLACE: Final[Lazy[Callable[..., None]]] = Lazy("airflow_cdc.spark_apps.adapters.hudi_publish:replace_rows")
 _EXACT: Final = "CORRECTED"
 _REBASE: Final = ("parquet.datetimeRebase", "parquet.int96Rebase", "avro.datetimeRebase")
 
@@ -150,9 +150,10 @@ class HudiSink:
             )
         return known
 
-    def note(self, identifier: tuple[str, str], **changes: Any) -> None:
+    def note(self, identifier: tuple[str, str], *, columns: tuple[tuple[str, str], ...], definition: str) -> None:
         """Change notes."""
-        notes.write(self.notes_file(identifier), replace(self.noted(identifier), **changes))
+        now = replace(self.noted(identifier), columns=columns, definition=definition)
+        notes.write(self.notes_file(identifier), now)
 
     def commits(self, identifier: tuple[str, str]) -> tuple[Commit, ...]:
         """The commits of a table or a stage, oldest first."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.pipeline import SinkSpec
+from airflow_cdc.core.pipeline import E, SinkSpec
 from airflow_cdc.core.settings import Form, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup
 from airflow_cdc.core.spark_jars import Need, Of
+
+if TYPE_CHECKING:
+    from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
 
 # Flink's own
 DEFAULT_BUCKETS: Final = 4
@@ -52,9 +55,10 @@ class HudiSettings(SinkSpec):
         """How messages name the place of the tables."""
         return f"{plain_path(self.path)}/{self.namespace}"
 
-    def at(self, endpoint: Any) -> Any:
+    def at(self, endpoint: E) -> E:
         """The folder that this pipeline names."""
-        return endpoint.of(self.path, self.table_type, self.buckets if self.writer == "connector" else 0)
+        own, buckets = cast("HudiEndpoint", endpoint), self.buckets if self.writer == "connector" else 0
+        return cast("E", own.of(self.path, self.table_type, buckets))
 
 
 def plain_path(path: str) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, headers_text, is_before
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
@@ -73,7 +72,7 @@ class Letters:
                 yield letter
 
     def _write(self, pipeline: str, letter: DeadLetter) -> None:
-        plain: dict[str, Any] = asdict(letter)
+        plain = asdict(letter)
         times = {name: _moment(plain[name]) for name in ("first_seen", "resolved_at")}
         write_json(
             self._file(pipeline, letter),

@@ -65,7 +65,7 @@ def read_rows(path: Path, version: int) -> int | None:
         ) from None
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Replace a file as a whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, json.dumps(value))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import fastavro
 import pyarrow.parquet as pq
@@ -137,7 +137,7 @@ def _read(path: Path, size: int) -> Commit:
     del size
     match = _COMPLETED.fullmatch(path.name)
     # of a file itself, Python reserves as many bytes as a damaged length says
-    record: Any = next(iter(fastavro.reader(io.BytesIO(path.read_bytes()))))
+    record = next(iter(fastavro.reader(io.BytesIO(path.read_bytes()))))
     extra = record.get("extraMetadata") or {}
     replaced = (record.get("partitionToReplaceFileIds") or {}).values()
     if match is None:

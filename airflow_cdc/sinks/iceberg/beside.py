@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import TableAlreadyExistsError
@@ -144,7 +143,7 @@ def _reserve(source: TableMetadata, first: TableMetadata, chain: list[Snapshot],
     """
     head = chain[-1]
     totals = {key: value for key, value in summary_of(head).items() if key.startswith("total-")}
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         "snapshot_id": source.new_snapshot_id(),
         "parent_snapshot_id": head.snapshot_id,
         "sequence_number": last_sequence(first),

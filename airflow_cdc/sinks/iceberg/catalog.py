@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from cachetools import LRUCache
 from pyiceberg.catalog import Catalog, load_catalog
@@ -27,7 +27,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.serializers import FromInputFile
-from pyiceberg.table import CommitTableResponse, Table
+from pyiceberg.table import CommitTableResponse, StagedTable, Table
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.update import TableRequirement, TableUpdate
 from pyiceberg.typedef import IcebergBaseModel
@@ -133,7 +133,7 @@ class _Shared(TableMetadataV2):
     a part in place, so there is no need.
     """
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         del deep
         return super().model_copy(update=update)
 
@@ -188,8 +188,14 @@ class EmbeddedCatalog(SqlCatalog):
     def _write_metadata(self, metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:  # type: ignore[override]
         write_metadata(metadata, io, metadata_path)
 
-    def _update_and_stage_table(self, *args: Any, **kwargs: Any) -> Any:
-        staged = super()._update_and_stage_table(*args, **kwargs)
+    def _update_and_stage_table(
+        self,
+        current_table: Table | None,
+        table_identifier: Identifier,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> StagedTable:
+        staged = super()._update_and_stage_table(current_table, table_identifier, requirements, updates)
         self._staged.location = staged.metadata_location
         return staged
 

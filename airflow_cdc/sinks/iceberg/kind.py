@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal, Self, cast
 from urllib.parse import urlsplit
 
 from airflow_cdc.core.endpoint import CallLimits
-from airflow_cdc.core.pipeline import SinkSpec
+from airflow_cdc.core.pipeline import E, SinkSpec
 from airflow_cdc.core.settings import NAME, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
 from airflow_cdc.core.spark_jars import Need, Of
@@ -36,9 +36,9 @@ class IcebergSettings(SinkSpec):
         kw_only=True,
     )
 
-    def at(self, endpoint: Any) -> Any:
+    def at(self, endpoint: E) -> E:
         """The catalog with this pipeline's way of staging."""
-        return endpoint if self.staging == "auto" else endpoint.staged(self.staging)
+        return endpoint if self.staging == "auto" else cast("E", cast("IcebergEndpoint", endpoint).staged(self.staging))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "iceberg_catalog",
     "hook-class-name": "airflow_cdc.hooks.iceberg.IcebergCatalogHook",
     "hook-name": "Iceberg catalog",

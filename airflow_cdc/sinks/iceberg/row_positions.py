@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from cachetools import LRUCache
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestFile
-from pyiceberg.types import IntegerType, LongType, StringType
+from pyiceberg.types import IntegerType, LongType, PrimitiveType, StringType
 
 from airflow_cdc.sinks.iceberg.snapshots import has_no_files, head_of, snapshot_at
 
@@ -41,7 +41,9 @@ _RANGED = (IntegerType, LongType, StringType)  # types whose bounds Python order
 class Kept:
     """What was read of files that cannot change, at most KEPT_BYTES of it. Another process reads the same from the files."""
 
-    files: LRUCache[Any, Any] = field(default_factory=lambda: LRUCache(KEPT_BYTES, getsizeof=lambda value: value.size))
+    files: LRUCache[tuple[object, ...], _Sized] = field(
+        default_factory=lambda: LRUCache(KEPT_BYTES, getsizeof=lambda value: value.size)
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, key: tuple[object, ...]) -> Any:
@@ -49,14 +51,14 @@ class Kept:
             kept = self.files.get(key)
         return None if kept is None else kept.value
 
-    def put(self, key: tuple[object, ...], value: Any, size: int) -> None:
+    def put(self, key: tuple[object, ...], value: object, size: int) -> None:
         with self.lock, suppress(ValueError):  # larger than all that may be kept
             self.files[key] = _Sized(value, size)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sized:
-    value: Any
+    value: object
     size: int
 
 
@@ -166,7 +168,7 @@ def _may_hold(table: Table, file: DataFile, keys: pa.Table) -> bool:
     return bool(ends["min"] <= most and ends["max"] >= least)
 
 
-def _bound(kind: Any, bound: bytes) -> Any:
+def _bound(kind: PrimitiveType, bound: bytes) -> Any:
     # a column that was widened has bounds of four bytes in old files
     return from_bytes(IntegerType() if isinstance(kind, LongType) and len(bound) == 4 else kind, bound)
 
@@ -204,7 +206,7 @@ def _so_many(
     return None if left else {path: positions for path, positions in chosen.items() if len(positions)}
 
 
-def _rows_of(columns: pa.Table) -> list[tuple[Any, ...]]:
+def _rows_of(columns: pa.Table) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in columns.to_pylist()]
 
 

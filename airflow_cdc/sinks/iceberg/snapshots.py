@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pyiceberg.manifest import ManifestFile, write_manifest_list
 from pyiceberg.table import Table
@@ -38,7 +38,7 @@ EMPTY_TOTALS = {
 }
 
 
-def make(kind: type[Model], **values: Any) -> Model:
+def make(kind: type[Model], **values: object) -> Model:
     """A PyIceberg model by its Python field names (a type checker only knows their JSON aliases)."""
     return kind(**values)
 
@@ -207,7 +207,7 @@ def empty_snapshot(table: Table, summary: Mapping[str, str]) -> Snapshot:
         )
     number, sequence = metadata.new_snapshot_id(), last_sequence(metadata) + 1
     parent_id = parent.snapshot_id if parent else None
-    row_ids: dict[str, Any] = {"first_row_id": getattr(metadata, "next_row_id", None) or 0, "added_rows": 0}
+    row_ids: dict[str, object] = {"first_row_id": getattr(metadata, "next_row_id", None) or 0, "added_rows": 0}
     totals = {key: value for key, value in summary_of(parent).items() if key.startswith("total-")} or EMPTY_TOTALS
     return make(
         Snapshot,

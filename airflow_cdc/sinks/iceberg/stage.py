@@ -100,7 +100,7 @@ class Stage:
         """The stage in Spark SQL, quoted."""
         return ".".join(_quoted(part) for part in (catalog, STAGE_NAMESPACE, self.name))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Plain JSON, for the ledger."""
         return {name: getattr(self, name) for name in self.__slots__}
 
@@ -221,7 +221,7 @@ def staged_metadata(source: TableMetadata, stage: Stage) -> TableMetadata:
         "write.metadata.previous-versions-max": str(LONG_LOG),
     }
     main = make(SnapshotRef, snapshot_id=head_of(source), snapshot_ref_type=SnapshotRefType.BRANCH)
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         "table_uuid": uuid.uuid4(),
         "metadata_log": [],
         "refs": {MAIN_BRANCH: main},
@@ -393,7 +393,7 @@ def fit_snapshots(
     next_row = getattr(target, "next_row_id", None)
     fitted: list[Snapshot] = []
     for snapshot in chain:
-        changes: dict[str, Any] = {"schema_id": schema_ids[snapshot.schema_id]}
+        changes: dict[str, object] = {"schema_id": schema_ids[snapshot.schema_id]}
         if snapshot.first_row_id is not None and next_row is not None:
             if snapshot.first_row_id < next_row:
                 raise _reserve_used("row ids", stage)

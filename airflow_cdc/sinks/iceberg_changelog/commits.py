@@ -85,12 +85,12 @@ def _event(data: bytes) -> _Event:
         raise ValueError("no Avro message with its schema")
     (length,) = struct.unpack(">H", data[2:_HEAD])
     schema, message = data[_HEAD : _HEAD + length].decode(), BytesIO(data[_HEAD + length :])
-    event: Any = fastavro.schemaless_reader(message, _schema(schema), None)
+    event = fastavro.schemaless_reader(message, _schema(schema), None)
     return _Event(event["group_id"], event["type"], event["payload"])
 
 
 @lru_cache(maxsize=64)
-def _schema(text: str) -> Any:
+def _schema(text: str) -> object:
     return fastavro.parse_schema(_bare(json.loads(text)))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from airflow_cdc.core.endpoint import CallLimits
 
@@ -23,7 +23,7 @@ class JdbcEndpoint:
     """
 
     databases: tuple[str, ...] = ()
-    server: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    server: Mapping[str, object] = field(default_factory=dict, repr=False)
     place: str = ""
     dataset: str = ""
     namespace: str = ""

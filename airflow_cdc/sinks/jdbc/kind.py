@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from airflow_cdc.core.errors import ConfigError
-from airflow_cdc.core.pipeline import SinkSpec
+from airflow_cdc.core.pipeline import E, SinkSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
 from airflow_cdc.core.setup import Answers, Key, Question, Setup
+
+if TYPE_CHECKING:
+    from airflow_cdc.sinks.jdbc.endpoint import JdbcEndpoint
 
 
 @settings
@@ -43,16 +46,17 @@ class JdbcSettings(SinkSpec):
         """See SinkSpec."""
         return self.connector
 
-    def at(self, endpoint: Any) -> Any:
+    def at(self, endpoint: E) -> E:
         """The database as this pipeline names it. Raises ConfigError for a connection of another database."""
-        if self.database not in endpoint.databases:
+        own = cast("JdbcEndpoint", endpoint)
+        if self.database not in own.databases:
             raise ConfigError(
-                f"connection {self.conn_id!r} leads to {' or '.join(endpoint.databases)}, and sink.database is"
+                f"connection {self.conn_id!r} leads to {' or '.join(own.databases)}, and sink.database is"
                 f" {self.database}",
                 where="key sink.database",
                 todo="Correct sink.database, or name another connection.",
             )
-        return endpoint.of(self.database, self.namespace)
+        return cast("E", own.of(self.database, self.namespace))
 
 
 def keys(_name: str, answers: Answers) -> Sequence[Key]:

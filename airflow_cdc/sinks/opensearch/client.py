@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from opensearchpy.exceptions import NotFoundError
 
@@ -337,7 +337,7 @@ class SearchSink:
             client.indices.refresh(index=index)
             return int(client.count(index=index, body={"query": NOT_DELETED})["count"])
 
-    def put_mapping(self, index: str, properties: Mapping[str, Any]) -> None:
+    def put_mapping(self, index: str, properties: Mapping[str, object]) -> None:
         """Map fields. Raises SinkError if one of them is mapped otherwise."""
         with self.session.asked("map the columns", f"index {index}") as client:
             client.indices.put_mapping(index=index, body={"properties": dict(properties)})

@@ -80,7 +80,7 @@ def count_attempt(session: Session, pipeline: str, some: Sequence[DeadLetter]) -
     _bulk(session, (_update(pipeline, letter, _COUNT_ATTEMPT, {}) for letter in some))
 
 
-def _update(pipeline: str, letter: DeadLetter, script: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def _update(pipeline: str, letter: DeadLetter, script: str, params: Mapping[str, object]) -> dict[str, object]:
     return {
         "_op_type": "update",
         "_index": LETTERS,
@@ -94,7 +94,7 @@ def _id(pipeline: str, letter: DeadLetter) -> str:
     return hashlib.sha256("\n".join(map(str, (pipeline, letter.table, *letter.place))).encode()).hexdigest()
 
 
-def _bulk(session: Session, actions: Iterable[Mapping[str, Any]]) -> None:
+def _bulk(session: Session, actions: Iterable[Mapping[str, object]]) -> None:
     with session.asked("write the dead letters", f"index {LETTERS}") as client:
         _, errors = bulk(client, actions, raise_on_error=False, refresh=True)
     if errors:
@@ -105,7 +105,7 @@ def _bulk(session: Session, actions: Iterable[Mapping[str, Any]]) -> None:
         )
 
 
-def _document(pipeline: str, letter: DeadLetter) -> dict[str, Any]:
+def _document(pipeline: str, letter: DeadLetter) -> dict[str, object]:
     plain = {name: getattr(letter, name) for name in letter.__slots__ if name != "resolved_at"}
     texts = {"key": _text(letter.key), "value": _text(letter.value), "headers": headers_text(letter.headers)}
     return plain | {"pipeline": pipeline, "first_seen": letter.first_seen.isoformat(), **texts}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from airflow_cdc.core.pipeline import SinkSpec
 from airflow_cdc.core.settings import CONNECTION, key, settings
@@ -71,7 +71,7 @@ SETUP = Setup(
 )
 
 
-FORM: Final[dict[str, Any]] = {
+FORM: Final[dict[str, object]] = {
     "connection-type": "cdc_opensearch",
     "hook-class-name": "airflow_cdc.hooks.opensearch.CdcOpenSearchHook",
     "hook-name": "CDC OpenSearch sink",

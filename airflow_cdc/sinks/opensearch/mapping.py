@@ -7,7 +7,7 @@ millisecond.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
@@ -35,7 +35,7 @@ ID: Final = "cdc_id"
 # of the document of a deleted row: when it was written, and its version, by which no query can find it
 DELETED_AT: Final = "cdc_deleted_at"
 VERSION: Final = "cdc_version"
-OWN: Final = {
+OWN: Final[dict[str, dict[str, object]]] = {
     DELETED: {"type": "boolean"},
     ID: {"type": "keyword"},
     DELETED_AT: {"type": "date", "format": "epoch_millis"},
@@ -43,7 +43,7 @@ OWN: Final = {
 }
 NOT_DELETED: Final = {"bool": {"must_not": [{"term": {DELETED: True}}]}}
 
-Field = dict[str, Any]
+Field = dict[str, object]
 
 # names that OpenSearch keeps for itself at the top of a document
 _RESERVED: Final = frozenset(

@@ -237,7 +237,7 @@ class Records:
         ensure_index(self._session, RECORDS, _MAPPING)
 
 
-def ensure_index(session: Session, name: str, body: Mapping[str, Any]) -> bool:
+def ensure_index(session: Session, name: str, body: Mapping[str, object]) -> bool:
     """Create an index unless it exists. Returns whether it was created."""
     with session.asked("create the index", f"index {name}") as client:
         if client.indices.exists(index=name):

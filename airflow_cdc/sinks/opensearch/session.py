@@ -134,7 +134,7 @@ def _trust_silently(url: str) -> None:
     warnings.filterwarnings("ignore", told, InsecureRequestWarning)
 
 
-def _login(endpoint: OpenSearchEndpoint) -> dict[str, Any]:
+def _login(endpoint: OpenSearchEndpoint) -> dict[str, object]:
     if endpoint.user:
         return {"http_auth": (endpoint.user, endpoint.password)}
     return {"headers": {"Authorization": f"Bearer {endpoint.password}"}} if endpoint.password else {}
@@ -168,7 +168,7 @@ def reason_of(error: OpenSearchException) -> str:
     """The cluster's own words."""
     if not isinstance(error, TransportError):
         return str(error)
-    info: Any = error.info
+    info: object = error.info
     cause = info.get("error") if isinstance(info, dict) else None
     if isinstance(cause, dict):
         return f"{error.status_code} {cause.get('type')}: {cause.get('reason')}"

@@ -27,7 +27,7 @@ from airflow_cdc.decisions.compare.leaves import (
 from tests.unit.tables import col
 
 LOG = "1/binlog"
-Row = tuple[str]
+Row = tuple[object, ...]
 
 # --- the changes of a table without a key ------------------------------------------------------------------------------------
 

@@ -183,7 +183,7 @@ def mail_server() -> Iterator[tuple[int, list[str]]]:
 def test_a_text_of_another_system_calls_nobody_and_moves_no_cursor() -> None:
     hostile = Message("trace: <!channel> <@U1> <https://evil.example|here> a&b \x1b[2J \x9b \u202e", "title \u202e")
     for name in ("slack", "slackwebhook"):
-        text = CHANNELS[name].arguments("c", {"channel": "x"}, hostile)["text"]
+        text = str(CHANNELS[name].arguments("c", {"channel": "x"}, hostile)["text"])
         assert "<" not in text
         assert "&lt;!channel&gt;" in text
         assert "a&amp;b" in text
