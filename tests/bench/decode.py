@@ -24,8 +24,8 @@ from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.driver.functions import register_functions
 from airflow_cdc.spark_apps.driver.session import EXACT, LOCAL
 from airflow_cdc.spark_apps.events import RAW_SCHEMA
+from tests.apply_support import UUID, column, settings, table
 from tests.bench.result import FOLDER, Ratio
-from tests.integration.apply_support import UUID, column, settings, table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,9 +24,9 @@ import fastavro
 from airflow_cdc.events.record import RawRecord, SchemaId
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.events import RAW_SCHEMA
+from tests.apply_support import settings
 from tests.bench.decode import ORDERS, session, tree_seconds, update
 from tests.bench.result import FOLDER
-from tests.integration.apply_support import settings
 
 if TYPE_CHECKING:
     from airflow_cdc.core.table import Table

@@ -18,7 +18,8 @@ from stack.object_store import ObjectStore
 from tests.breaks.store_proxy import StoreProxy
 from tests.breaks.struck import Strikes
 from tests.breaks.worlds import Servers, StruckMySql, behind_proxies, store_behind_a_proxy
-from tests.systems.running import embedded, lake_and_spark
+from tests.spark_session import embedded_catalog
+from tests.systems.running import lake_and_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LakeAndSpark]:
     folder = tmp_path_factory.mktemp("lake")
-    with lake_and_spark(folder, embedded(folder), fetch.set_jars("spark-s3")) as (lake, spark):
+    with lake_and_spark(folder, embedded_catalog(folder), fetch.set_jars("spark-s3")) as (lake, spark):
         yield LakeAndSpark(lake, spark)
 
 

@@ -17,7 +17,8 @@ from stack.process import end
 from stack.rest_catalog import start_rest_catalog
 from tests.catalogs.cluster import on_a_cluster
 from tests.catalogs.killed import killed_and_again
-from tests.systems.running import embedded, lake_and_spark
+from tests.spark_session import embedded_catalog
+from tests.systems.running import lake_and_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +46,7 @@ class CatalogCase:
 @contextmanager
 def in_a_file(folder: Path) -> Iterator[Mapping[str, str]]:
     """SQLite and a folder."""
-    yield embedded(folder)
+    yield embedded_catalog(folder)
 
 
 @contextmanager
@@ -55,7 +56,7 @@ def in_postgres(folder: Path) -> Iterator[Mapping[str, str]]:
         server = running.postgres["postgres"]
         server.execute("CREATE DATABASE catalog")
         login = f"{server.user}:{server.password}"
-        yield {**embedded(folder), "uri": f"postgresql+psycopg://{login}@{server.host}:{server.port}/catalog"}
+        yield {**embedded_catalog(folder), "uri": f"postgresql+psycopg://{login}@{server.host}:{server.port}/catalog"}
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from typing import Any
 from airflow_cdc.connectors.canal.capture import CanalCapture
 from airflow_cdc.core.table import Table
 from airflow_cdc.events.record import RawRecord
+from tests.apply_support import ITEMS, UUID
 from tests.goldens import keep
 from tests.goldens.scenes import MYSQL_COLUMNS, TEXTS
-from tests.integration.apply_support import ITEMS, UUID
 from tests.paths import ROOT
 from tests.unit.connectors.canal.packed import packed
 from tests.unit.connectors.canal.settings import FOLLOWED, PROTOBUF

@@ -18,7 +18,7 @@ from airflow_cdc.events.record import RawRecord
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
 from airflow_cdc.sources.postgres.columns import PgColumn
 from airflow_cdc.sources.postgres.types import column_of
-from tests.integration.apply_support import CONFIG, EVENTS, ITEMS, UUID
+from tests.apply_support import CONFIG, EVENTS, ITEMS, UUID
 from tests.integration.test_fuzz_records import ODD, OPS
 
 Source = Callable[[Table, int], dict[str, Any]]

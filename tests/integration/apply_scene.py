@@ -18,7 +18,7 @@ from airflow_cdc.spark_apps.types import sink_type
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, producer
 from stack.process import wait_until
-from tests.integration.apply_support import CONFIG, Topic
+from tests.apply_support import CONFIG, Topic
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:

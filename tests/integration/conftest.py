@@ -7,7 +7,6 @@ while one works on a single test.
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +16,6 @@ import pymysql
 import pytest
 
 import stack
-from stack import fetch, jvm
 from stack.connect import ConnectWorker
 from stack.errors import log_tail
 from stack.kafka import KafkaBroker
@@ -25,6 +23,7 @@ from stack.mysql import MySqlServer, MySqlSettings
 from stack.rabbitmq import RabbitServer, start_rabbitmq
 from stack.versions import mariadb_series
 from tests.integration.certificates import Certificates, make_certificates
+from tests.spark_session import COLLECTED, embedded_catalog, local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,22 +31,16 @@ if TYPE_CHECKING:
     from tests.integration.rig import Rig
 
 HERE = Path(__file__).parent
-COLLECTED = (
-    "unclosed <socket.socket fd=[0-9]+, family=2, type=1, proto=6, laddr=.'127.0.0.1', [0-9]+., raddr=.'127.0.0.1'"
-)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in this folder needs the real servers.
-
-    pyspark leaves the socket of each collect() to the garbage collector, which may find it in a later test.
-    """
+    """Everything in this folder needs the real servers."""
     ours = [item for item in items if HERE in item.path.parents]
     spark = any("spark" in getattr(item, "fixturenames", ()) for item in ours)
     for item in ours:
         item.add_marker(pytest.mark.real)
         if spark:
-            item.add_marker(pytest.mark.filterwarnings(f"ignore:{COLLECTED}:ResourceWarning"))
+            item.add_marker(pytest.mark.filterwarnings(COLLECTED))
 
 
 @pytest.fixture(scope="session")
@@ -128,53 +121,14 @@ def connect(connect_worker: ConnectWorker) -> str:
 @pytest.fixture(scope="session")
 def lake_properties(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Properties of an embedded Iceberg catalog (SQLite file and local warehouse) for PyIceberg."""
-    folder = tmp_path_factory.mktemp("lake")
-    (folder / "warehouse").mkdir()
-    return {
-        "type": "sql",
-        "uri": f"sqlite:///{folder / 'catalog.db'}",
-        "warehouse": f"file://{folder / 'warehouse'}",
-    }
+    return embedded_catalog(tmp_path_factory.mktemp("lake"))
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, lake_properties: dict[str, str]) -> Iterator[SparkSession]:
-    """A Spark session with two cores, ANSI mode and UTC; the catalog `lake` is that of `lake_properties`."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("cdc-tests")
-    conf = spark_conf(tmp_path_factory.mktemp("spark"), lake_properties)
-    del conf["spark.jars"]  # on the class path instead, where the archive of classes counts
-    conf |= jvm.conf()
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
-
-
-def spark_conf(folder: Path, lake_properties: dict[str, str]) -> dict[str, str]:
-    """Configuration of a test session; jars come as paths, so that Spark resolves nothing itself."""
-    from airflow_cdc.sinks.iceberg.client import Lake
-    from airflow_cdc.spark_apps.driver.session import EXACT
-
-    return {
-        **EXACT,
-        "spark.jars": ",".join(str(jar) for jar in fetch.set_jars("spark")),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1500m",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
-        "spark.sql.shuffle.partitions": "2",
-        **Lake("lake", lake_properties).spark_conf(),
-    }
+    """A Spark session; the catalog `lake` is that of `lake_properties`."""
+    with local_session(tmp_path_factory.mktemp("spark"), lake_properties) as session:
+        yield session
 
 
 @pytest.fixture

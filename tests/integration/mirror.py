@@ -21,7 +21,7 @@ from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from airflow_cdc.spark_apps.snapshot.read import read_table
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from airflow_cdc.transports.kafka.wire import Record
-from tests.integration import apply_support
+from tests import apply_support
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:

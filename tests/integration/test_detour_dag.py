@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from stack import connections, fetch
-from tests.integration.conftest import spark_conf
 from tests.integration.replicated import REPLICA, Pair
 from tests.integration.test_detour import gap, pair, pair_servers
+from tests.spark_session import spark_conf
 
 __all__ = ["pair", "pair_servers"]  # fixtures
 

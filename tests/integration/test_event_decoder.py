@@ -26,7 +26,7 @@ from airflow_cdc.spark_apps.adapters.mysql import MySqlLog
 from airflow_cdc.spark_apps.adapters.postgres import PostgresLog
 from airflow_cdc.spark_apps.ports import EventDecoder, SourceLog
 from airflow_cdc.testing.events import EventBench, EventDecoderContract, Image, Record
-from tests.integration.apply_support import CONFIG, ITEMS, UUID
+from tests.apply_support import CONFIG, ITEMS, UUID
 
 TS_MS = 1_800_000_000_000
 FILE = "mysql-bin.000003"

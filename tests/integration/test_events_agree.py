@@ -29,7 +29,7 @@ from airflow_cdc.spark_apps.types import arrow_rows
 from airflow_cdc.transports.kafka.client import KafkaEndpoint, KafkaTransport
 from stack.process import wait_until
 from stack.rest import RestError
-from tests.integration.apply_support import CONFIG
+from tests.apply_support import CONFIG
 from tests.integration.every_type import LOAD_MODE, create_sql, insert_sql, row_count, row_id
 from tests.integration.test_encoding_agrees import NUMBERS
 

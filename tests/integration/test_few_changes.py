@@ -30,7 +30,7 @@ from airflow_cdc.spark_apps.apply.batch import apply_table
 from airflow_cdc.spark_apps.apply.context import ApplyContext, ApplyTarget, Result, start_from
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 from airflow_cdc.spark_apps.tidied import Tidied
-from tests.integration.apply_support import ITEMS, UUID, Bench, Topic, column, no_session, stamp_at, table, watermark
+from tests.apply_support import ITEMS, UUID, Bench, Topic, column, no_session, stamp_at, table, watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ import pytest
 from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.apply.batch import apply_batch
-from tests.integration.apply_support import EVENTS, ITEMS, Bench, Topic, stamp_at
+from tests.apply_support import EVENTS, ITEMS, Bench, Topic, stamp_at
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

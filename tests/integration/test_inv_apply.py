@@ -27,8 +27,8 @@ from airflow_cdc.spark_apps.stages import waiting
 from airflow_cdc.transports.kafka.client import KafkaTransport
 from airflow_cdc.transports.kafka.wire import admin, read_all
 from stack.process import wait_until
+from tests.apply_support import Topic
 from tests.integration.apply_scene import Scene
-from tests.integration.apply_support import Topic
 from tests.integration.rig import Rig
 
 pytestmark = pytest.mark.filterwarnings("ignore:(read_text|open_text) is deprecated:DeprecationWarning")

@@ -12,7 +12,7 @@ from airflow_cdc.sources.mysql.position import covered, place_of, read_position
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.apply.changes import is_covered
 from airflow_cdc.spark_apps.events import RAW_SCHEMA, meta
-from tests.integration.apply_support import ITEMS, UUID, Topic, settings, watermark
+from tests.apply_support import ITEMS, UUID, Topic, settings, watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,7 @@ from airflow_cdc.spark_apps import nightly as application
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.nightly import nightly
 from airflow_cdc.spark_apps.repair import repair
-from tests.integration.apply_support import Topic
+from tests.apply_support import Topic
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.mirror import NUMBERS, Mirror
 from tests.integration.rig import Rig

@@ -31,7 +31,7 @@ from airflow_cdc.transports.kafka.registry import RegistryEndpoint, SchemaRegist
 from airflow_cdc.transports.kafka.wire import Record
 from stack.process import end
 from stack.registry import Registry, start_registry
-from tests.integration.apply_support import Bench, Topic, column, stamp_at, table
+from tests.apply_support import Bench, Topic, column, stamp_at, table
 from tests.wires import recording
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from airflow_cdc.transports.kafka.wire import admin, producer
 from stack import Stack, fetch, kafka
 from stack.mysql import CDC_PRIVILEGES, MySqlServer, MySqlSettings
 from stack.process import end
-from tests.integration.apply_support import Bench
+from tests.apply_support import Bench
 from tests.integration.certificates import Certificates
 from tests.integration.rig import Rig
 from tests.integration.verify_support import make_scene, settings_for

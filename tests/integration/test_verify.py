@@ -22,7 +22,7 @@ from airflow_cdc.spark_apps.driver.progress import Progress
 from airflow_cdc.spark_apps.driver.sql import quote_ident
 from airflow_cdc.spark_apps.snapshot.differences import read_differences
 from airflow_cdc.spark_apps.types import sink_type
-from tests.integration.apply_support import no_session
+from tests.apply_support import no_session
 from tests.integration.every_type import CASES, create_sql, insert_sql, row_id
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (

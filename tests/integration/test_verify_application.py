@@ -27,8 +27,8 @@ from airflow_cdc.spark_apps.apply import batch, few
 from airflow_cdc.spark_apps.recover import recover
 from airflow_cdc.spark_apps.stages import catch_up, passes
 from airflow_cdc.transports.kafka.client import KafkaEndpoint
-from tests.integration import apply_support
-from tests.integration.apply_support import no_session
+from tests import apply_support
+from tests.apply_support import no_session
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
     FILL,

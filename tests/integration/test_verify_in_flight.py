@@ -17,7 +17,7 @@ from airflow_cdc.core.report import Verdict
 from airflow_cdc.decisions.compare.leaves import choose_scheme
 from airflow_cdc.sources.mysql.position import mysql_position
 from airflow_cdc.spark_apps.compare import flight, judge, ranges, scan
-from tests.integration import apply_support
+from tests import apply_support
 from tests.integration.rig import Rig
 from tests.integration.verify_support import (
     EVENTS,

@@ -19,7 +19,7 @@ from airflow_cdc.spark_apps.compare.scan import Outcome, Reached, Subject, compa
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.events import RAW_SCHEMA
-from tests.integration import apply_support
+from tests import apply_support
 from tests.integration.rig import Rig
 
 if TYPE_CHECKING:

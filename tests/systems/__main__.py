@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.spark_session import embedded_catalog
 from tests.systems import (
     canal_mysql,
     canal_rabbitmq,
@@ -33,7 +34,7 @@ from tests.systems import (
 from tests.systems import elsewhere as on_another_spark
 from tests.systems.case import Case, Result
 from tests.systems.elsewhere import run_elsewhere
-from tests.systems.running import embedded, lake_and_spark, run
+from tests.systems.running import lake_and_spark, run
 
 FOLDER, RESULTS = Path("build/systems"), Path("build/systems.json")
 CASES: tuple[Case, ...] = (
@@ -65,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     console, results = Console(width=180, highlight=False), list[Result]()
-    with lake_and_spark(FOLDER.absolute(), embedded(FOLDER.absolute())) as (lake, spark):
+    with lake_and_spark(FOLDER.absolute(), embedded_catalog(FOLDER.absolute())) as (lake, spark):
         for case in chosen:
             if why := case.left_out:
                 console.print(f"{case.system}: not run: {why}")

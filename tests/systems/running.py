@@ -11,19 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.sinks.iceberg.client import Lake
-from tests.integration.conftest import spark_conf
+from tests.spark_session import spark_conf
 from tests.systems.case import SPOILT, Case, Result
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from airflow_cdc.flows.run import Run
-
-
-def embedded(folder: Path) -> dict[str, str]:
-    """PyIceberg's properties of a catalog in a file of the folder, its warehouse beside it."""
-    (folder / "warehouse").mkdir()
-    return {"type": "sql", "uri": f"sqlite:///{folder / 'catalog.db'}", "warehouse": f"file://{folder}/warehouse"}
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from airflow_cdc.spark_apps.apply.changes import net_changes
 from airflow_cdc.spark_apps.events import RAW_SCHEMA
 from airflow_cdc.spark_apps.ports import EventDecoder, SourceLog
 from airflow_cdc.testing.events import EventBench, EventDecoderContract, Image, Record
-from tests.integration.apply_support import ITEMS, UUID
+from tests.apply_support import ITEMS, UUID
 from tests.unit.connectors.canal.packed import packed
 from tests.unit.connectors.canal.settings import FOLLOWED, PROTOBUF
 

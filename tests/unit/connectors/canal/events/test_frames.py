@@ -18,8 +18,8 @@ from airflow_cdc.events.frame import Frame
 from airflow_cdc.events.record import Opened, RawRecord, Want
 from airflow_cdc.spark_apps.adapters.canal import Events
 from airflow_cdc.spark_apps.ports import DecodesFew
+from tests.apply_support import ITEMS
 from tests.goldens.canal import flat
-from tests.integration.apply_support import ITEMS
 from tests.unit.connectors.canal.packed import packed
 from tests.unit.connectors.canal.settings import FOLLOWED, PROTOBUF
 

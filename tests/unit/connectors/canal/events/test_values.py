@@ -16,7 +16,7 @@ from airflow_cdc.connectors.canal.events.zones import EPOCH, MICRO, instant_of, 
 from airflow_cdc.core.errors import SchemaError
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column
-from tests.integration.apply_support import ITEMS
+from tests.apply_support import ITEMS
 from tests.unit.connectors.canal.settings import FOLLOWED
 
 LATIN = mysql_column("c", 9, MySqlWords("varchar", "varchar(9)", char_length=9, charset="latin1"))

@@ -12,7 +12,7 @@ from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply.batch import apply_batch
-from tests.integration.apply_support import EVENTS, Bench, Topic, column, stamp_at, table, watermark
+from tests.apply_support import EVENTS, Bench, Topic, column, stamp_at, table, watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

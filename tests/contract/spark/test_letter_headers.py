@@ -19,7 +19,7 @@ from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply import replay
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from airflow_cdc.spark_apps.events import RAW_HEADERS, RAW_SCHEMA
-from tests.integration.apply_support import Bench, Topic, column, stamp_at, table
+from tests.apply_support import Bench, Topic, column, stamp_at, table
 from tests.wires import Recorded, recording
 
 if TYPE_CHECKING:

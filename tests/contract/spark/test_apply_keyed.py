@@ -17,7 +17,7 @@ from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of
 from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
 from airflow_cdc.spark_apps.apply.batch import apply_batch, apply_each
-from tests.integration.apply_support import (
+from tests.apply_support import (
     CONFIG,
     ITEMS,
     UUID,

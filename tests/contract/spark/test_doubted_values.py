@@ -11,7 +11,7 @@ from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError
 from airflow_cdc.sinks.iceberg import dead_letters
 from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.apply.batch import apply_batch
-from tests.integration.apply_support import ITEMS, Bench, Topic, column, settings, stamp_at, table
+from tests.apply_support import ITEMS, Bench, Topic, column, settings, stamp_at, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
