@@ -66,13 +66,12 @@ SAMPLE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected:
-    """How many rows and deletes were written for a table, and how many rows its topic said before."""
+class Written:
+    """How many rows and deletes were written for a table."""
 
     table: str
     rows: int
     deletes: int
-    before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ class Correcting:
     only: Mapping[str, RepairPlan] = field(default_factory=dict)
     notes: Notes = field(default_factory=InRecovery)
 
-    def table(self, table: Table) -> Corrected:
+    def table(self, table: Table) -> Written:
         """Compare a table at rest, and write what differs. Safe to run again: it writes only what still differs."""
         check_stopped(self.run)
         producer_of(self.run).fence(self.id_of(table))
@@ -145,7 +144,7 @@ class Correcting:
         fold = folded(self.run, self.spark, self.systems, table, state, unread=KEYS_HELD)
         try:
             differing = self._of_topic(fold, table) if pair is None else self._of_copy(fold, table, pair)
-            result = Corrected(table.full_name, *_Wanted(self, fold, differing).sent(), before=differing.rows)
+            result = Written(table.full_name, *_Wanted(self, fold, differing).sent())
         finally:
             fold.drop()
         log.info("%s: %d rows and %d deletes were written into %s", result.table, result.rows, result.deletes, topic)
