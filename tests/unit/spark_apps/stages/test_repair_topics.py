@@ -20,7 +20,7 @@ from airflow_cdc.spark_apps import repair as app
 from airflow_cdc.spark_apps.compare import caveats
 from airflow_cdc.spark_apps.compare.results import unproven
 from airflow_cdc.spark_apps.repair import repair
-from airflow_cdc.spark_apps.snapshot.corrections import Corrected
+from airflow_cdc.spark_apps.snapshot.corrections import Written
 from airflow_cdc.spark_apps.stages import repair_topics as stage
 from airflow_cdc.spark_apps.stages.repair import RepairOutcome
 from tests.unit.builders import PIPELINE, WATERMARK
@@ -80,11 +80,11 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Scene]:
             def __init__(self, *_: Any) -> None:
                 scene.only = {name: frozenset(plan.keys) for name, plan in _[7].items()}
 
-            def table(self, table: Table) -> Corrected:
+            def table(self, table: Table) -> Written:
                 if table.full_name in scene.fails:
                     raise SchemaError("no record like it", where="here", todo="wait")
                 scene.happened.append(("write", table.full_name))
-                return Corrected(table.full_name, 1, 1, 100)
+                return Written(table.full_name, 1, 1)
 
         def tell(_run: Run, done: Sequence[RepairOutcome], _kind: str) -> dict[str, Any]:
             scene.told = list(done)
