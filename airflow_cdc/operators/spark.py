@@ -41,6 +41,7 @@ from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
 from airflow_cdc.operators.class_archive import class_archive
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.operators.other_spark import OtherSpark, ask, check_ours
+from airflow_cdc.operators.python_first import below, end, python_first
 from airflow_cdc.spark_apps.driver.task import this_process
 
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
     packages: str | None
     env_vars: dict[str, str] | None
     _spark_binary: str | None
+    _hook: SparkSubmitHook | None
+    # not before the master is known
+    _starts_python = False
 
     template_fields: Sequence[str] = ("pipeline", "registry", "report_dir", *SparkSubmitOperator.template_fields)
     ui_color = "#fdf0e0"
@@ -212,6 +216,17 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         pipeline = find_pipeline(self.pipeline, self.registry)
         return lineage.facets(self.app, pipeline, resolve_endpoints(pipeline))
 
+    def on_kill(self) -> None:
+        """End the driver, and the JVM that it may have started."""
+        driver = None if self._hook is None else self._hook._submit_sp  # noqa: SLF001 - it has no public name
+        children = [] if driver is None else below(driver.pid)
+        super().on_kill()
+        end(children)
+
+    def _get_hook(self) -> SparkSubmitHook:
+        hook = super()._get_hook()
+        return python_first(hook) if self._starts_python else hook
+
     def _preflight(self) -> str:
         """Fail with one clear error if spark-submit would fall back to YARN, or could not read the settings file.
 
@@ -284,6 +299,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             # with another interpreter, a driver would lack this environment's packages
             python = {**python_of(local=is_local(master)), "PATH": _path_with_spark()}
             self.env_vars = {**(other.environment() if other else python), **(self.env_vars or {})}
+        self._starts_python = other is None and is_local(master)
         self._hook = None
 
     def _name_jars(self, pipeline: Pipeline) -> None:

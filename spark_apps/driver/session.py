@@ -38,6 +38,8 @@ EXACT = {
 }
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# in the environment of a driver whose JVM starts with its session, by the options in PYSPARK_SUBMIT_ARGS
+LATE_JVM = "AIRFLOW_CDC_LATE_JVM"
 _UTC = "-Duser.timezone=UTC"
 # The quick compiler alone: half the processor time of a driver with little to do, twice that of digesting millions of rows.
 # With it, the JVM would keep 48 MB for compiled code, and stop compiling for good once Spark has filled them.
@@ -139,13 +141,17 @@ def build_session(
 ) -> SparkSession:
     """The session of this driver, with the sink's catalog in it and the session functions registered.
 
-    Under spark-submit, its master and jars are used; otherwise the session is local, if `extra` names no master, and
+    Under spark-submit, or with its options (LATE_JVM), its master and jars are used; otherwise the session is local, if `extra` names no master, and
     `jars` are paths, so that Ivy is never used. The catalog's credentials are set here, inside the driver, and never
     appear on a command line. `extra` overrides everything but EXACT. Executors elsewhere get this package's files.
     """
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    submitted = bool({"PYSPARK_GATEWAY_PORT", LATE_JVM} & set(os.environ))
+    if LATE_JVM in os.environ:
+        # by itself it would start the JVM with the builder's settings, credentials included, on its command line
+        SparkContext._ensure_initialized()  # noqa: SLF001
     local = is_local((extra or {}).get("spark.master", LOCAL["spark.master"]))
     if not submitted:
         os.environ |= {name: os.environ.get(name, value) for name, value in python_of(local=local).items()}

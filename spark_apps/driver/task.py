@@ -1,4 +1,4 @@
-"""Who started a driver, and waits for it: the Airflow task, and spark-submit between the two."""
+"""Who started a driver, and waits for it: the Airflow task, on a cluster with spark-submit between the two."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lives(pid: int) -> bool:
 
 
 def end_with_parent() -> None:
-    """From now on, end this process within a second or two of its parent, which is spark-submit.
+    """From now on, end this process within a second or two of its parent: spark-submit, or the Airflow task.
 
     Who ends a driver kills spark-submit. A driver that never asked for a session of Spark would not notice: it would go on
     waiting and renew its run's lease, which keeps the next recovery out (seen). All it does is safe to be killed.
@@ -50,5 +50,5 @@ def _outlive(parent: int) -> None:
     while os.getppid() == parent:
         pause.wait(_EVERY_S)
     with suppress(OSError):  # who read what we say may be gone, too
-        print("cdc: spark-submit was ended, and this driver with it", file=sys.stderr, flush=True)
+        print("cdc: who started this driver was ended, and the driver with it", file=sys.stderr, flush=True)
     os._exit(_ORPHANED)

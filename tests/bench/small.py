@@ -25,13 +25,14 @@ import stack
 from airflow_cdc import spark_main
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.operators.driver_settings import private_settings
+from airflow_cdc.operators.python_first import with_late_jvm
 from airflow_cdc.spark_apps.driver.session import python_of
 from stack import jvm
 from tests.adversary.world import Pipe, Servers
 from tests.bench.recovered import Measured, differing, recovered, repeating
 from tests.bench.result import FOLDER, WRONG, Ratio, write_all
 from tests.bench.whole import EMPTY
-from tests.faults.world import submit_command
+from tests.faults.world import submit_command, submit_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,7 @@ GOAL = 1.0
 
 @dataclass(slots=True)
 class Submitted:
-    """Runs applications by spark-submit. `cost`: application → (processor seconds, seconds)."""
+    """Runs applications as Airflow's tasks do. `cost`: application → (processor seconds, seconds)."""
 
     servers: Servers
     cost: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Submitted:
         }
         with private_settings(settings) as path:
             command = [str(Path(spark_main.__file__).resolve()), name, "--settings", str(path)]
-            self.cost[name] = costs([*submit_command(), *command])
+            self.cost[name] = costs([sys.executable, *command], with_late_jvm(submit_options()))
             return spark_main.read_result(path)
 
 
@@ -105,10 +106,13 @@ def rows_of(cost: Mapping[str, tuple[float, float]], empty: tuple[float, float],
     ]
 
 
-def costs(command: Sequence[str]) -> tuple[float, float]:
-    """Processor seconds of a process with its children, and its seconds. Raises CalledProcessError if it fails."""
+def costs(command: Sequence[str], more: Mapping[str, str] = {}) -> tuple[float, float]:
+    """Processor seconds of a process with its children, and its seconds. Raises CalledProcessError if it fails.
+
+    `more`: of its environment.
+    """
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, env={**os.environ, **python_of(local=True)}, check=True, timeout=600)
+    subprocess.run(command, env={**os.environ, **python_of(local=True), **more}, check=True, timeout=600)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return round(used, 2), round(time.monotonic() - began, 2)

@@ -1,7 +1,7 @@
 """One step of a recovery as a process of its own, as an Airflow task is: `python -m tests.faults.steps STEP SETTINGS`.
 
-The process ends with 0 and its facts, or with 1 and its error, in `<SETTINGS>.<STEP>.json`. The Spark steps start
-spark-submit as their child, which goes on as an orphan when the process is killed.
+The process ends with 0 and its facts, or with 1 and its error, in `<SETTINGS>.<STEP>.json`. The Spark steps start a
+driver as their child, as the operators do: Python first. It ends by itself within a second or two of the process that is killed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from airflow_cdc.flows import close, connector, decide, hold, publish, watermark
 from airflow_cdc.flows import open as opening
 from airflow_cdc.flows import reset_offset as offset
 from airflow_cdc.flows.run import Facts, Run
+from airflow_cdc.operators.python_first import with_late_jvm
 from airflow_cdc.spark_apps.driver.app import read_run
+from airflow_cdc.spark_apps.driver.session import python_of
 
 Settings = Mapping[str, Any]
 
@@ -60,16 +62,17 @@ SPARK = ("recover", "verify", "apply_changes")
 
 
 def submit(app: str, settings: Settings, path: Path) -> Facts:
-    """Run an application by spark-submit; its pid is in `<SETTINGS>.<app>.pid` while it runs."""
+    """Run an application; its pid is in `<SETTINGS>.<app>.pid` while it runs."""
     inner = path.parent / f"driver-{os.getpid()}" / "settings.json"
     inner.parent.mkdir()
     inner.write_text(json.dumps(settings))
-    argv = [*settings["submit"], str(Path(spark_main.__file__).resolve()), app, "--settings", str(inner)]
+    argv = [sys.executable, str(Path(spark_main.__file__).resolve()), app, "--settings", str(inner)]
+    env = {**os.environ, **python_of(local=True), **with_late_jvm(settings["submit"])}
     with (path.parent / f"{app}.log").open("ab") as log:
         if limit := settings.get("file_bytes"):
-            status = _on_a_full_disk(argv, limit, log)
+            status = _on_a_full_disk(argv, env, limit, log)
         else:
-            driver = subprocess.Popen(argv, stdout=log, stderr=log)
+            driver = subprocess.Popen(argv, env=env, stdout=log, stderr=log)
             path.with_suffix(f".{app}.pid").write_text(str(driver.pid))
             status = driver.wait()
     told = spark_main.read_result(inner)
@@ -79,12 +82,13 @@ def submit(app: str, settings: Settings, path: Path) -> Facts:
     raise CdcError(facts["what"], where=facts.get("where", ""), todo=facts.get("todo", ""))
 
 
-def _on_a_full_disk(argv: list[str], limit: int, log: IO[bytes]) -> int:
+def _on_a_full_disk(argv: list[str], env: Mapping[str, str], limit: int, log: IO[bytes]) -> int:
     """Run where no file can grow beyond `limit` bytes: the nearest to a full disk that needs no root.
 
     What the driver says goes through a pipe, because its log is a file too.
     """
-    driver = subprocess.Popen(["prlimit", f"--fsize={limit}", *argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    command, pipe = ["prlimit", f"--fsize={limit}", *argv], subprocess.PIPE
+    driver = subprocess.Popen(command, env=env, stdout=pipe, stderr=subprocess.STDOUT)
     assert driver.stdout is not None
     shutil.copyfileobj(driver.stdout, log)
     return driver.wait()

@@ -34,7 +34,7 @@ def caught_up(recovery: Recovery) -> bool:
 
 
 def kill_task(recovery: Recovery) -> None:
-    """SIGKILL of the step's process; a Spark driver goes on as an orphan."""
+    """SIGKILL of the step's process; a Spark driver goes on for a moment as an orphan."""
     recovery.kill_step()
 
 

@@ -131,7 +131,7 @@ class FaultWorld:
             "endpoints": self.endpoints.to_json(self.pipeline),
             "run_id": run_id,
             "report_dir": str(self.folder / "reports"),
-            "submit": submit_command(),
+            "submit": submit_options(),
             # several commits in every table, so that there is a middle of reading
             "chunk_rows": self.chunk_rows,
             "group_chunks": 1,
@@ -231,14 +231,15 @@ def proxy_of(worker: ConnectWorker) -> Proxy:
     return Proxy((host, int(port)))
 
 
+def submit_options() -> list[str]:
+    """What a local driver's JVM is started with: the demo's settings."""
+    own = "-Duser.timezone=UTC -XX:-UsePerfData"  # so that a full disk is met by rows, not by the JVM's own file
+    return ["--master=local[2]", *(f"--conf={key}={value}" for key, value in (SPARK | jvm.conf(own)).items())]
+
+
 def submit_command() -> list[str]:
     """spark-submit for a local driver with the demo's settings."""
-    own = "-Duser.timezone=UTC -XX:-UsePerfData"  # so that a full disk is met by rows, not by the JVM's own file
-    return [
-        str(Path(sys.executable).with_name("spark-submit")),
-        "--master=local[2]",
-        *(f"--conf={key}={value}" for key, value in (SPARK | jvm.conf(own)).items()),
-    ]
+    return [str(Path(sys.executable).with_name("spark-submit")), *submit_options()]
 
 
 class Messages(NamedTuple):

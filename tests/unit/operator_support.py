@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import stat
 import sys
 from collections import defaultdict
@@ -138,6 +139,8 @@ class Submitted:
 
     def __init__(self) -> None:
         self.command: list[str] = []
+        # of spark-submit, which starts the driver or only its JVM
+        self.options: list[str] = []
         self.env: dict[str, str] = {}
         self.settings: dict[str, Any] = {}
         self.modes: tuple[int, int] = (0, 0)
@@ -150,6 +153,8 @@ class Submitted:
     def submit(self, hook: SparkSubmitHook, application: str = "", **kwargs: Any) -> None:
         self.command = hook._build_spark_submit_command(application)
         self.env = dict(hook._env or {})
+        own = self.env.get("PYSPARK_SUBMIT_ARGS")
+        self.options = shlex.split(own) if own else self.command[1 : self.command.index(application)]
         self.path = Path(self.command[-1])
         self.modes = stat.S_IMODE(self.path.stat().st_mode), stat.S_IMODE(self.path.parent.stat().st_mode)
         self.settings = json.loads(self.path.read_text())

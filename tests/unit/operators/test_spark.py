@@ -78,10 +78,10 @@ def test_a_driver_is_told_everything_in_a_private_file_and_nothing_elsewhere(
     assert told == {"run_id": "manual__1", "dag_id": "cdc_recovery", "try_number": 1, "options": {"note": "why"}}
     assert not submitted.path.parent.exists()
 
-    command = submitted.command
-    assert command[command.index("--master") + 1] == "local[1]"
-    assert command[command.index("--jars") + 1] == "/jars/a.jar,/jars/b.jar"
-    assert {"spark.driver.memory=2g", "spark.x=1", "spark.ui.enabled=false"} <= set(command)
+    command, options = submitted.command, submitted.options
+    assert options[options.index("--master") + 1] == "local[1]"
+    assert options[options.index("--jars") + 1] == "/jars/a.jar,/jars/b.jar"
+    assert {"spark.driver.memory=2g", "spark.x=1", "spark.ui.enabled=false"} <= set(options)
     assert command[-4:] == [str(Path(spark_main.__file__).resolve()), "recover", "--settings", str(submitted.path)]
     assert submitted.env["PYSPARK_PYTHON"] == submitted.env["PYSPARK_DRIVER_PYTHON"] == sys.executable
     rendered = json.dumps([getattr(task, name, None) for name in task.template_fields], default=str)
@@ -94,11 +94,11 @@ def test_a_driver_keeps_its_classes_where_a_folder_for_them_is_named(
 ) -> None:
     task = operator()
     task.execute(context())
-    assert "Archive" not in str(submitted.command)
+    assert "Archive" not in str(submitted.options)
     monkeypatch.setenv("AIRFLOW__CDC__CLASS_ARCHIVE", str(tmp_path / "classes"))
     for _ in range(2):  # a sensor or a retry uses the operator again
         task.execute(context())
-        (java,) = (word for word in submitted.command if "extraJavaOptions" in word)
+        (java,) = (word for word in submitted.options if "extraJavaOptions" in word)
         assert java.count(f"-XX:ArchiveClassesAtExit={tmp_path}") == 1
     monkeypatch.setenv("AIRFLOW__CDC__CLASS_ARCHIVE", str(tmp_path / "my classes"))
     with pytest.raises(ConfigError, match="blank"):
@@ -108,10 +108,10 @@ def test_a_driver_keeps_its_classes_where_a_folder_for_them_is_named(
 def test_packages_only_count_without_jars(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__CDC__SPARK_PACKAGES", "a:b:1")
     operator().execute(context())
-    assert submitted.command[submitted.command.index("--packages") + 1] == "a:b:1"
+    assert submitted.options[submitted.options.index("--packages") + 1] == "a:b:1"
     monkeypatch.setenv("AIRFLOW__CDC__SPARK_JARS", "/jars/a.jar")
     operator().execute(context())
-    assert "--packages" not in submitted.command
+    assert "--packages" not in submitted.options
 
 
 def test_a_bad_spark_conf_is_a_clear_error(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,17 +240,17 @@ def test_the_compiler_is_that_of_the_work_ahead(events: int, quick: bool, submit
     step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "events": events, "dead_letters": 0})
     task = spark.ApplyChangesOperator(task_id="t", pipeline="shop")
     task.execute(context())
-    assert (QUICK_COMPILER in str(submitted.command)) is quick
-    assert (LATE_COMPILER in str(submitted.command)) is not quick
+    assert (QUICK_COMPILER in str(submitted.options)) is quick
+    assert (LATE_COMPILER in str(submitted.options)) is not quick
     task.execute(context(replay=True))
-    assert LATE_COMPILER in str(submitted.command), "nobody knows how much a replay is"
+    assert LATE_COMPILER in str(submitted.options), "nobody knows how much a replay is"
 
 
 @pytest.mark.usefixtures("continuous")
 def test_a_driver_that_stays_is_not_for_short_work(submitted: Submitted, step: Any) -> None:
     step(pending, "pending", {"recovery": None, "tables": ["shop.orders"], "events": 1, "dead_letters": 0})
     spark.ApplyChangesOperator(task_id="t", pipeline="shop").execute(context())
-    assert LATE_COMPILER in str(submitted.command)
+    assert LATE_COMPILER in str(submitted.options)
 
 
 @pytest.mark.parametrize(
@@ -269,8 +269,8 @@ def test_verify_has_ahead_what_recover_read_and_recover_nobody_knows_what(
     given = context()
     given["ti"].xcom["recover"] = recovered  # type: ignore[attr-defined]
     operator(app=app).execute(given)
-    assert (QUICK_COMPILER in str(submitted.command)) is quick
-    assert (LATE_COMPILER in str(submitted.command)) is not quick
+    assert (QUICK_COMPILER in str(submitted.options)) is quick
+    assert (LATE_COMPILER in str(submitted.options)) is not quick
 
 
 TOPIC = TopicState("shop.shop.orders", "id1", {0: (0, 10), 1: (5, 7)})

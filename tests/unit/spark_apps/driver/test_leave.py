@@ -72,4 +72,4 @@ def test_it_ends_with_its_parent_and_not_before(heard: bool) -> None:
             parent.stderr.close()
         parent.kill()
         wait_until(lambda: not lives(driver) or None, timeout=10, what="the driver to end")
-        assert not heard or "spark-submit was ended" in parent.stderr.read()
+        assert not heard or "who started this driver was ended" in parent.stderr.read()
