@@ -15,7 +15,7 @@ from airflow_cdc.core.timeline import THIS_PROCESS, process_began
 from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
-from airflow_cdc.spark_apps.driver.session import SessionOnDemand, build_session
+from airflow_cdc.spark_apps.driver.session import LATE_JVM, SessionOnDemand, build_session
 from airflow_cdc.spark_apps.driver.speaking import Speaking, spark_parts
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
     The session is made when it is first used: starting it takes longer than many a run's work. Raises UsageError if a part
     is missing.
 
-    `launched` is when the task called spark-submit; `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
+    `launched` is when the task started the driver; `jars` (paths) and `spark` (settings) are for a driver that was not started by spark-submit.
     """
     log_to_stderr()
     note_launch(settings.get("launched"))
@@ -49,8 +49,8 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
 
 
 def note_launch(launched: object) -> None:
-    """Note what passed between the task's call of spark-submit (unix time) and this process's start."""
-    began = process_began()
+    """Note what passed between the task's call of spark-submit (unix time) and this process's start, which it started."""
+    began = None if LATE_JVM in os.environ else process_began()
     if isinstance(launched, float) and began is not None and began > launched:
         THIS_PROCESS.add("spark-submit starts its JVM", launched, began)
 
