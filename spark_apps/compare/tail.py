@@ -186,7 +186,8 @@ def own_events(rows: Iterable[Row]) -> Iterator[Event]:
 
 def touched_leaves(raw: DataFrame, table: Table, events: EventDecoder, scheme: LeafScheme) -> frozenset[int]:
     """The leaves of all keys in raw records. A record whose key cannot be read gives none."""
-    leaves = events.decode(raw, table, ()).select("key.*").selectExpr(f"{ROWS.leaf(scheme, table)} AS leaf")
+    leaf = f"IF({_key_is_read(table)}, {ROWS.leaf(scheme, table)}, NULL) AS leaf"
+    leaves = events.decode(raw, table, ()).select("key.*").selectExpr(leaf)
     return frozenset(int(row["leaf"]) for row in leaves.distinct().collect() if row["leaf"] is not None)
 
 
@@ -195,11 +196,17 @@ def images(table: Table, events: DataFrame) -> DataFrame:
     facts = fn.struct(*(fn.col(f"cdc.{path}").alias(name) for name, path in _FACTS.items())).alias(FACTS)
     sides = (fn.col(side).alias(own_name(side)) for side in SIDES)
     opened = events.select(facts, *sides, *(["key.*"] if table.key else []))
-    key = fn.expr(key_text(table)) if table.key else fn.lit(None)
+    # the text of a key that cannot be read would be that of NULLs, a key like any other
+    key = fn.when(fn.expr(_key_is_read(table)), fn.expr(key_text(table))) if table.key else fn.lit(None)
     texts = opened.select(*_columns(FACTS, *map(own_name, SIDES)), key.alias(KEY))
     for side in SIDES:
         texts = _with_image(texts, own_name(side), table)
     return texts
+
+
+def _key_is_read(table: Table) -> str:
+    """SQL condition: no column of a key is NULL in the source, so NULL stands for what cannot be read."""
+    return " AND ".join(f"{quote_ident(name)} IS NOT NULL" for name in table.key)
 
 
 def _columns(*names: str) -> list[Expression]:

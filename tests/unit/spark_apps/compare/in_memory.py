@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-from airflow_cdc.core.coverage import Covered
+from airflow_cdc.core.position import Covered
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.canonical import key_text, row_hash
 from airflow_cdc.decisions.compare.changelog import Event
@@ -160,10 +160,10 @@ class Source:
             self.rows.append(after)
         self.states.append(tuple(self.rows))
         op = "c" if before is None else "d" if after is None else "u"
-        images = [None if one is None else image_of(self.table, one) for one in (before, after)]
+        was, now = (None if one is None else image_of(self.table, one) for one in (before, after))
         key = None if self.table.keyless else key_text(self.table, row)
         place = (number, number, 0)
-        self.events.append(Event(0, number - 1, op, WAL, place, (WAL, number), f"{WAL}:{number}", key, *images))
+        self.events.append(Event(0, number - 1, op, WAL, place, (WAL, number), f"{WAL}:{number}", key, was, now))
         return number
 
     @property

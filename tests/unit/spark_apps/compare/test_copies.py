@@ -96,6 +96,6 @@ def test_keys_are_hashed_as_both_databases_can(source: KeyHash, copy: KeyHash, b
 )
 def test_leaves_are_ranges_only_of_a_key_that_both_sides_know_as_a_number(copy: Table, bounds: Any) -> None:
     own: Any = View(Held(ORDERS, [{"id": row["order_id"], "qty": 1} for row in ROWS]), 5)
-    seen = ranged(Pair(ORDERS, copy), own)
+    seen: Any = ranged(Pair(ORDERS, copy), own)
     assert (seen.bounds(), seen.count(), seen.position) == (bounds, 25, 5)
     assert isinstance(seen, Unranged) is (bounds is None)
