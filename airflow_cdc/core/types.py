@@ -114,7 +114,7 @@ LogicalType = (
     | Geometry | Array | Unsupported
 )  # fmt: skip
 
-_CLASSES: tuple[type[Any], ...] = (
+_CLASSES: tuple[type[LogicalType], ...] = (
     Integer, Decimal, Float, Boolean, Text, Bytes, Date, Time, LocalDateTime, Instant, Json, Uuid, Bits, Geometry, Array,
     Unsupported,
 )  # fmt: skip

@@ -139,7 +139,7 @@ class Unreadable(ValueError):  # noqa: N818 - a record is, no program is wrong
 
 
 def _unreadable(
-    why: str, doubted: bool, unknown: tuple[str, ...], schema_id: SchemaId | None, value: Any
+    why: str, doubted: bool, unknown: tuple[str, ...], schema_id: SchemaId | None, value: object
 ) -> Unreadable:
     return Unreadable(why, doubted=doubted, unknown=unknown, schema_id=schema_id, value=value)
 

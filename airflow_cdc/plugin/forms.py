@@ -11,7 +11,6 @@ import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from urllib.parse import parse_qs
 
 from airflow.api.common.trigger_dag import trigger_dag
@@ -161,9 +160,9 @@ def _one(fields: Fields, name: str) -> str:
     return next(iter(fields.get(name, ())), "")
 
 
-def _trigger(dag_id: str, conf: dict[str, Any], user: str) -> str:
+def _trigger(dag_id: str, conf: Mapping[str, object], user: str) -> str:
     try:
-        run = trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=conf)
+        run = trigger_dag(dag_id, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=user, conf=dict(conf))
     except (AirflowException, ValueError) as error:
         raise CdcError(
             f"{dag_id} could not be triggered: {type(error).__name__}: {error}",

@@ -58,7 +58,7 @@ DICTS_AT_MOST = {
     "connectors": 120,
     "controls": 1,
     "dags": 2,
-    "events": 7,
+    "events": 5,
     "hooks": 6,
     "kinds.py": 2,
     "notifications": 7,

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from airflow_cdc.connectors.debezium.connector import DebeziumConnector
 from airflow_cdc.connectors.debezium.kind import DebeziumSettings
+from airflow_cdc.connectors.kafka_connect.client import Json
 from airflow_cdc.connectors.kafka_connect.http import SERVES_ALL, ConnectEndpoint, release_of
 from airflow_cdc.connectors.kafka_connect.offsets_topic import WritableTopics, read_raw_offsets, write_raw_offset
 from airflow_cdc.core.endpoint import CallLimits
@@ -103,7 +104,7 @@ class OldConnectDebezium(DebeziumConnector):
         }
         return all(f"status-task-{name}-{task.id}".encode() in ended for task in state.tasks)
 
-    def offsets(self, name: str) -> list[dict[str, Any]]:
+    def offsets(self, name: str) -> list[Json]:
         """The stored offsets: [{"partition": {...}, "offset": {...}}], read from the topic. Raises TransportError."""
         self._check_release()
         self.raw_config(name)  # a connector that does not exist has no offsets, whatever the topic holds

@@ -154,7 +154,7 @@ def advised(error: ConnectorError) -> ConnectorError:
     return error
 
 
-def _content(answer: httpx.Response, where: str) -> Any:
+def _content(answer: httpx.Response, where: str) -> object:
     if not answer.is_success:
         raise ConnectorError(
             f"HTTP {answer.status_code}: {_message(answer.text)}",

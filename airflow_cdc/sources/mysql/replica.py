@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.endpoint import Login
 from airflow_cdc.core.errors import MissingPrivilegeError, PositionError, SourceError
@@ -189,7 +189,7 @@ def start_of_file_after(endpoint: MySqlEndpoint, file: str, now: Watermark) -> W
     return replace(now, position=replace(position, gtids=before))
 
 
-def replication_status(session: Session) -> list[dict[str, Any]]:
+def replication_status(session: Session) -> list[dict[str, object]]:
     """A row for each channel by which the server replicates, names in small letters; none on a primary."""
     version = session.version
     new = "SHOW REPLICA STATUS" if version.can(Capability.SHOW_REPLICA_STATUS) else "SHOW SLAVE STATUS"
