@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pyarrow as pa
+import pytest
 from pyiceberg.catalog import load_catalog
 
 from airflow_cdc.control.control import Control
@@ -69,6 +70,7 @@ def test_an_unknown_pipeline_fails_at_once_with_one_clear_error(shop: Shop) -> N
     assert "shop" in said.replace("shopp", "")
 
 
+@pytest.mark.timeout(1800)
 def test_a_purge_is_recovered_though_every_task_is_killed_once(shop: Shop) -> None:
     worker = shop.worker
     connectors.stop(worker, "shop")
@@ -139,12 +141,18 @@ def kill_and_clear(shop: Shop, run_id: str, task: str) -> None:
     if one["state"] == "running" and one.get("pid"):
         os.kill(int(one["pid"]), signal.SIGKILL)
         shop.client.wait_task("cdc_recovery", run_id, task, ("failed",), timeout=120)
-        wait_settled(shop, run_id)
+        wait_settled(shop, run_id, task)
     shop.client.clear("cdc_recovery", run_id, [task], downstream=task != "hold_binlog")
 
 
-def wait_settled(shop: Shop, run_id: str) -> None:
-    """Wait until the scheduler has drawn its conclusions: a task cleared in that very moment ends Airflow's scheduler."""
+def wait_settled(shop: Shop, run_id: str, task: str) -> None:
+    """Wait until the scheduler has drawn its conclusions: a task cleared in that very moment ends Airflow's scheduler.
+
+    Or, on a busy machine, what comes after it is marked as failed after it was cleared, and never runs (seen).
+    """
+    if task != "hold_binlog":  # nothing waits for it, and the run goes on
+        assert shop.finish(run_id) == "failed"
+        return
     last: dict[str, str] = {}
 
     def same() -> bool | None:
