@@ -27,8 +27,8 @@ def pytest(*words: str) -> tuple[str, ...]:
 
 LINT: Final = Part("lint", ("make", "lint"), 90)
 DOCS: Final = Part("docs", ("make", "docs"), 40)
-UNIT: Final = Part("unit and contract", pytest("tests/unit", "tests/contract", "-n", "auto", "-m", "not slow"), 400)
-INTEGRATION: Final = Part("integration", pytest("tests/faults", "tests/integration", "-m", "not slow", *BY_FILE), 1400)
+UNIT: Final = Part("unit and contract", pytest("tests/unit", "tests/contract", "-n", "auto", "-m", "not slow"), 500)
+INTEGRATION: Final = Part("integration", pytest("tests/faults", "tests/integration", "-m", "not slow", *BY_FILE), 1300)
 # apart: a process has one Spark session, and that of the integration tests has another lake
 ADVERSARY: Final = Part("adversary", pytest("tests/adversary", "-m", "not slow"), 150)
 # apart, too: its session is on a cluster
