@@ -147,11 +147,11 @@ def again_and_again(look: Callable[[], None], seconds: float) -> Iterator[None]:
 
 @contextmanager
 def watching_processes() -> Iterator[set[str]]:
-    """Every command line that ps shows meanwhile, with its environment left out."""
+    """Every command line that ps shows meanwhile, whole (by itself it cuts them at 80 characters), without its environment."""
     seen = set[str]()
 
     def look() -> None:
-        done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        done = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True)
         seen.update(done.stdout.splitlines())
 
     with again_and_again(look, 0.5):
