@@ -343,7 +343,7 @@ def _goes_on(folder: Path) -> bool:
     """Whether a driver of a step goes on, for longer than it takes it to see that its JVM was killed."""
 
     def ended() -> bool | None:
-        done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+        done = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True)
         lines = done.stdout.splitlines()
         return not any(str(folder / "steps") in line and "spark_main" in line for line in lines) or None
 
