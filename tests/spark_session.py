@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -58,10 +58,6 @@ def local_session(folder: Path, lake_properties: dict[str, str], **settings: str
 
     `settings`: others of Spark's, with `__` for a dot.
     """
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     conf = spark_conf(folder, lake_properties)
     del conf["spark.jars"]  # on the class path instead, where the archive of classes counts
     conf |= {
@@ -69,6 +65,16 @@ def local_session(folder: Path, lake_properties: dict[str, str], **settings: str
         **jvm.conf(),
         **{name.replace("__", "."): one for name, one in settings.items()},
     }
+    with session_with(conf) as session:
+        yield session
+
+
+@contextmanager
+def session_with(conf: Mapping[str, str]) -> Iterator[SparkSession]:
+    """A session with these settings in this process's Python, which ends with the block."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.appName("cdc-tests")
     for key, value in conf.items():
         builder = builder.config(key, value)

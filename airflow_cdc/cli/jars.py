@@ -14,6 +14,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.spark_jars import GivenJars, Need, SparkVersion, misfits, missing
+from airflow_cdc.java import pyspark_folder
 from airflow_cdc.operators.other_spark import ask
 
 
@@ -101,9 +102,7 @@ def _jars_in(folder: Path) -> list[str]:
 
 def _spark_home() -> str:
     """Where the Spark that spark-submit starts is: SPARK_HOME, else the installed pyspark."""
-    package = importlib.util.find_spec("pyspark")
-    installed = str(Path(package.origin).parent) if package and package.origin else ""
-    return os.environ.get("SPARK_HOME") or installed
+    return os.environ.get("SPARK_HOME") or str(pyspark_folder() or "")
 
 
 def _spark_defaults(home: str) -> dict[str, str]:

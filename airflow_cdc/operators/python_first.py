@@ -12,12 +12,12 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
 
+from airflow_cdc.java import pyspark_folder
 from airflow_cdc.spark_apps.driver.session import LATE_JVM
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ OPTIONS = "PYSPARK_SUBMIT_ARGS"
 
 
 def python_first(hook: SparkSubmitHook) -> SparkSubmitHook:
-    """The same hook, which starts our Python with the words that it would give to spark-submit.
+    """The same hook, which starts our Python, and leaves its options for spark-submit to the JVM that may follow.
 
     Another spark-submit than this environment's has a pyspark of its own, and is started as ever.
     """
@@ -54,12 +54,11 @@ def with_late_jvm(options: Sequence[str]) -> dict[str, str]:
 
 def is_own(binary: str, environment: Mapping[str, str]) -> bool:
     """Whether this is the spark-submit of the pyspark that our Python imports."""
-    path = shutil.which(binary, path=environment.get("PATH"))
-    package = find_spec("pyspark")
+    path, folder = shutil.which(binary, path=environment.get("PATH")), pyspark_folder()
     elsewhere = environment.get("SPARK_HOME") or os.environ.get("SPARK_HOME")
-    if path is None or elsewhere or package is None or not package.submodule_search_locations:
+    if path is None or folder is None or elsewhere:
         return False
-    places = (Path(sys.executable).parent, Path(package.submodule_search_locations[0]) / "bin")
+    places = (Path(sys.executable).parent, folder / "bin")
     return Path(path).name == "spark-submit" and Path(path).parent.resolve() in {one.resolve() for one in places}
 
 

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Timer
 from types import TracebackType
@@ -35,6 +34,7 @@ from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.secrets import SPARK_REDACTION
 from airflow_cdc.fail_fast import FailFast
+from airflow_cdc.java import pyspark_folder
 from airflow_cdc.kinds import SINKS
 from airflow_cdc.links import DataDocsLink, ReportLink
 from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
@@ -217,9 +217,9 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         return lineage.facets(self.app, pipeline, resolve_endpoints(pipeline))
 
     def on_kill(self) -> None:
-        """End the driver, and the JVM that it may have started."""
+        """End the driver, and the JVM that it may have started; of one that has ended, the pid may be another process's."""
         driver = None if self._hook is None else self._hook._submit_sp  # noqa: SLF001 - it has no public name
-        children = [] if driver is None else below(driver.pid)
+        children = [] if driver is None or driver.poll() is not None else below(driver.pid)
         super().on_kill()
         end(children)
 
@@ -313,10 +313,10 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
     def _own_binary(self) -> str | None:
         """The installed pyspark's spark-submit, which finds its jars by itself; None if the user's is to be taken."""
         asked = BaseHook.get_connection(self._conn_id).extra_dejson.get("spark-binary")
-        package = find_spec("pyspark")
-        if asked or shutil.which("spark-submit") or package is None or not package.submodule_search_locations:
+        folder = pyspark_folder()
+        if asked or shutil.which("spark-submit") or folder is None:
             return None
-        return str(Path(package.submodule_search_locations[0]) / "bin" / "spark-submit")
+        return str(folder / "bin" / "spark-submit")
 
     def _cause(self, path: Path, error: AirflowException) -> Exception:
         """The driver's own error if it could store one, else spark-submit's."""

@@ -49,7 +49,7 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
 
 
 def note_launch(launched: object) -> None:
-    """Note what passed between the task's call of spark-submit (unix time) and this process's start, which it started."""
+    """Note how long spark-submit, which the task called at that unix time, took until it started this process, if it did."""
     began = None if LATE_JVM in os.environ else process_began()
     if isinstance(launched, float) and began is not None and began > launched:
         THIS_PROCESS.add("spark-submit starts its JVM", launched, began)

@@ -1,8 +1,8 @@
 """What a small pipeline costs: `python -m tests.bench.small`.
 
 Five tables of 1,000 rows with a JSON and a FLOAT column, in which a hundred rows a second change throughout, are recovered after
-the log was purged, and then have their waiting events applied. Each application is started by spark-submit in a process of its own, as Airflow's tasks
-start it. Against them: as many drivers, started in the same way, that make a session and nothing else. Figures are processor
+the log was purged, and then have their waiting events applied. Each application is a process of its own, started as Airflow's tasks
+start it. Against them: as many drivers, started by spark-submit, that make a session and nothing else. Figures are processor
 seconds of the processes with all their children, beside them seconds. Writes build/bench/small.json; ends with 1 if a goal
 is not held, with 2 if a row differs at the end.
 """

@@ -340,7 +340,7 @@ class Recovery:
 
 
 def _goes_on(folder: Path) -> bool:
-    """Whether a driver of a step goes on, for longer than it takes it to see that its JVM was killed."""
+    """Whether a driver of a step goes on, for longer than it takes it to see that who started it was killed."""
 
     def ended() -> bool | None:
         done = subprocess.run(["ps", "-eww", "-o", "args"], capture_output=True, text=True, check=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.sinks.iceberg.client import Lake
-from tests.spark_session import spark_conf
+from tests.spark_session import session_with, spark_conf
 from tests.systems.case import SPOILT, Case, Result
 
 if TYPE_CHECKING:
@@ -25,20 +23,10 @@ def lake_and_spark(
     folder: Path, properties: Mapping[str, str], more_jars: Sequence[Path] = ()
 ) -> Iterator[tuple[Lake, SparkSession]]:
     """A catalog, and a session that knows it as `lake`."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    conf = spark_conf(folder / "spark", dict(properties))
+    conf = {"spark.master": "local[2]", **spark_conf(folder / "spark", dict(properties))}
     conf["spark.jars"] = ",".join([conf["spark.jars"], *map(str, more_jars)])
-    builder = SparkSession.builder.master("local[2]").appName("cdc-systems")
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    try:
+    with session_with(conf) as session:
         yield Lake("lake", dict(properties)), session
-    finally:
-        session.stop()
 
 
 def run(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from airflow_cdc.sinks.iceberg.client import Lake
+from tests.apply_support import Bench
 from tests.spark_session import COLLECTED, embedded_catalog, local_session
 
 if TYPE_CHECKING:
@@ -39,3 +41,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory, lake_properties: dict[str, s
     }
     with local_session(tmp_path_factory.mktemp("spark"), lake_properties, **smallest) as session:
         yield session
+
+
+@pytest.fixture
+def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
+    """A lake with targets and stages, in that session."""
+    return Bench(spark, Lake("lake", lake_properties))

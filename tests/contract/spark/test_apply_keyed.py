@@ -13,7 +13,6 @@ from airflow_cdc.core.errors import SchemaError, SinkError, SourceError, Transpo
 from airflow_cdc.core.topics import TopicOffsets
 from airflow_cdc.decisions.apply.applied import Applied, LastChange
 from airflow_cdc.sinks.iceberg import dead_letters
-from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.sinks.iceberg.snapshots import snapshot_at, summary_of
 from airflow_cdc.spark_apps.adapters.iceberg_letters import IcebergLetters
 from airflow_cdc.spark_apps.apply.batch import apply_batch, apply_each
@@ -31,12 +30,7 @@ from tests.apply_support import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-
-@pytest.fixture
-def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
-    return Bench(spark, Lake("lake", lake_properties))
+    pass
 
 
 def test_last_event_of_a_key_wins_and_deletes_leave_nothing(bench: Bench) -> None:

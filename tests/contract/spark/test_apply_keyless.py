@@ -9,22 +9,16 @@ import pytest
 
 from airflow_cdc.core.errors import ConnectorError, SinkError, SourceError, TransportError
 from airflow_cdc.decisions.apply.start import SNAPSHOT_AT
-from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.adapters.iceberg_merge import append_nothing
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from tests.apply_support import EVENTS, Bench, Topic, column, stamp_at, table, watermark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 X1: dict[str, Any] = {"kind": "x", "n": 1}
 Y2: dict[str, Any] = {"kind": "y", "n": 2}
 Z: dict[str, Any] = {"kind": "z", "n": None}
-
-
-@pytest.fixture
-def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
-    return Bench(spark, Lake("lake", lake_properties))
 
 
 def test_the_net_number_of_copies_counts(bench: Bench) -> None:

@@ -9,12 +9,11 @@ import pytest
 
 from airflow_cdc.core.errors import ConnectorError, SchemaError, TransportError
 from airflow_cdc.sinks.iceberg import dead_letters
-from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.apply.batch import apply_batch
 from tests.apply_support import ITEMS, Bench, Topic, column, settings, stamp_at, table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 SIGN = "\N{REPLACEMENT CHARACTER}"
 NOTES = table(
@@ -25,11 +24,6 @@ WORDS = table("words", [column("word", charset="latin1", nullable=False), column
 WRAPS = table("wraps", [column("schema", nullable=False), column("payload", nullable=False), column("n", "int")],
               ("schema", "payload"))  # fmt: skip
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-
-
-@pytest.fixture
-def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
-    return Bench(spark, Lake("lake", lake_properties))
 
 
 def test_inv_31_a_character_that_debezium_cannot_read_is_a_dead_letter_and_never_written(bench: Bench) -> None:

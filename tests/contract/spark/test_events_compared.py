@@ -13,7 +13,6 @@ from airflow_cdc.decisions.compare.changelog import Event
 from airflow_cdc.decisions.compare.leaves import IntegerLeaves
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.kinds import read_position
-from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.compare import flight, tail
 from airflow_cdc.spark_apps.compare.flight import Flight, Flights, flights
 from airflow_cdc.spark_apps.compare.scan import Reached, Subject
@@ -21,16 +20,9 @@ from airflow_cdc.spark_apps.compare.views import SinkView
 from tests.apply_support import EVENTS, ITEMS, Bench, Topic, few_of, table, watermark
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from airflow_cdc.spark_apps.apply.context import ApplyContext
 
 BEFORE = Watermark.from_json(watermark(), read_position)
-
-
-@pytest.fixture
-def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
-    return Bench(spark, Lake("lake", lake_properties))
 
 
 def compared(bench: Bench, topic: Topic, *, in_memory: bool = False) -> tail.Topic:

@@ -13,7 +13,6 @@ from airflow_cdc.decisions.apply.applied import Applied
 from airflow_cdc.decisions.apply.start import DdlLog, Start
 from airflow_cdc.events.record import SchemaId
 from airflow_cdc.sinks.iceberg import dead_letters
-from airflow_cdc.sinks.iceberg.client import Lake
 from airflow_cdc.spark_apps.adapters.debezium import Events
 from airflow_cdc.spark_apps.adapters.mysql import MySqlReader
 from airflow_cdc.spark_apps.apply import replay
@@ -55,11 +54,6 @@ class Rows(MySqlReader):
         assert at is None
         self.asked += keys
         return session.createDataFrame([(2, "now", None)], "id int, v string, n decimal(5,2)")
-
-
-@pytest.fixture
-def bench(spark: SparkSession, lake_properties: dict[str, str]) -> Bench:
-    return Bench(spark, Lake("lake", lake_properties))
 
 
 def context(bench: Bench, topic: Topic, records: list[Recorded]) -> ApplyContext:

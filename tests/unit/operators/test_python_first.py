@@ -77,13 +77,13 @@ def test_only_the_spark_submit_of_this_environment_is_ours(tmp_path: Path, monke
     other, third = programme(tmp_path / "opt"), programme(tmp_path / "venv", "spark3-submit")
     monkeypatch.setattr(sys, "executable", str(tmp_path / "venv" / "python"))
     where = SimpleNamespace(submodule_search_locations=[str(package)])
-    monkeypatch.setattr("airflow_cdc.operators.python_first.find_spec", lambda _name: where)
+    monkeypatch.setattr("airflow_cdc.java.find_spec", lambda _name: where)
     found = {path: is_own(str(path), {}) for path in (packaged, beside, other, third, tmp_path / "absent")}
     assert [path for path, own in found.items() if own] == [packaged, beside]
     assert is_own("spark-submit", {"PATH": str(beside.parent)})
     assert not is_own("spark-submit", {"PATH": str(other.parent)})
     assert not is_own(str(packaged), {"SPARK_HOME": "/opt/spark"})
-    monkeypatch.setattr("airflow_cdc.operators.python_first.find_spec", lambda _name: None)
+    monkeypatch.setattr("airflow_cdc.java.find_spec", lambda _name: None)
     assert not is_own(str(packaged), {})
 
 
@@ -110,6 +110,27 @@ def test_who_ends_the_driver_ends_its_jvm(submitted: Submitted) -> None:
         wait_until(lambda: not lives(jvm) or None, timeout=10, what="the JVM to end")
         assert driver.wait(10) != 0
     assert below(driver.pid) == []
+
+
+def test_of_a_driver_that_has_ended_nothing_more_is_ended(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pid may be that of another process by then."""
+    del submitted
+    task, asked = operator(), list[int]()
+
+    def noted(pid: int) -> list[Any]:
+        asked.append(pid)
+        return []
+
+    monkeypatch.setattr(spark, "below", noted)
+    with subprocess.Popen((sys.executable, "-c", "")) as driver:
+        driver.wait(10)
+        task._conn_id = "shop_spark"
+        task._hook = task._get_hook()
+        task._hook._submit_sp = driver
+        task.on_kill()
+    assert asked == []
 
 
 def test_a_driver_that_never_started_has_nothing_to_end(submitted: Submitted) -> None:
