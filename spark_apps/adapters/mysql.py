@@ -10,6 +10,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.leaves import KeyHash
 from airflow_cdc.sources.mysql.position import MySqlPosition, covered, read_position
 from airflow_cdc.sources.mysql.schema_steps import judge_ddl
+from airflow_cdc.sources.row import Row
 from airflow_cdc.spark_apps.adapters.mysql_few import FewRows
 from airflow_cdc.spark_apps.adapters.mysql_rows import MySqlRows
 
@@ -76,15 +77,13 @@ def source_defaults(source: BinlogSource[Any], tables: Sequence[Table]) -> dict[
         quoted = session.version.mariadb
         for table in tables:
             rows = session.rows(query, (table.schema, table.name), doing="read the columns' defaults")
-            defaults[table.full_name] = {row["name"]: _default(row, quoted=quoted) for row in rows}
+            defaults[table.full_name] = {row.text("name"): _default(row, quoted=quoted) for row in rows}
     return defaults
 
 
-def _default(row: Mapping[str, Any], *, quoted: bool) -> str | None:
-    if row["value"] is None:
-        return None
-    text = row["value"].decode() if isinstance(row["value"], bytes) else str(row["value"])
-    if quoted and text.upper() == "NULL":
+def _default(row: Row, *, quoted: bool) -> str | None:
+    text = row.text_or_null("value")
+    if text is None or (quoted and text.upper() == "NULL"):
         return None
     clock = str(row["data_type"]).lower() in {"timestamp", "datetime"} and text.upper().startswith("CURRENT_TIMESTAMP")
     return text if quoted or clock or "DEFAULT_GENERATED" in str(row["extra"]).upper() else f"'{text}'"

@@ -125,7 +125,7 @@ class MySqlRows:
 def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Key | None:
     """The key that ends a chunk of `rows` rows after `low`, by rank along the key's index; None for the last one."""
     ends = session.rows(boundary_sql(table, low, rows), doing="look up a chunk boundary")
-    return tuple(ends[0].values()) if ends else None
+    return ends[0].in_order() if ends else None
 
 
 def size_of(session: Session, table: Table) -> TableSize:
@@ -133,5 +133,5 @@ def size_of(session: Session, table: Table) -> TableSize:
         "SELECT TABLE_ROWS AS n, DATA_LENGTH AS b FROM information_schema.TABLES"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
     )
-    answer: list[dict[str, Any]] = session.rows(query, (table.schema, table.name), doing="estimate the table's size")
-    return TableSize(int(answer[0]["n"] or 0), int(answer[0]["b"] or 0)) if answer else TableSize()
+    answer = session.rows(query, (table.schema, table.name), doing="estimate the table's size")
+    return TableSize(answer[0].number_or_null("n") or 0, answer[0].number_or_null("b") or 0) if answer else TableSize()

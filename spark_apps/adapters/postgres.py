@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.apply.schema_change import SchemaChange, refused
@@ -146,14 +146,14 @@ class PostgresReader(PostgresLog):
 def _chunk_end(session: Session, table: Table, low: Key | None, rows: int) -> Key | None:
     """The key that ends a chunk of `rows` rows after `low`, by rank along the key's index; None for the last one."""
     ends = session.rows(boundary_sql(table, low, rows), doing="look up a chunk boundary")
-    return tuple(ends[0].values()) if ends else None
+    return ends[0].in_order() if ends else None
 
 
 def _places(session: Session, table: Table) -> list[str]:
     """Conditions that cut a table by where its rows are stored: every row of one view meets one of them."""
     # of a partitioned table the size is 0: it is read as one
     sql = "SELECT pg_catalog.pg_relation_size(%s::regclass) / pg_catalog.current_setting('block_size')::int AS blocks"
-    blocks = int(session.row(sql, (quote_table(table),), doing="read the size of the table")["blocks"])
+    blocks = session.row(sql, (quote_table(table),), doing="read the size of the table").number("blocks")
     ends = [f"'({block},0)'::tid" for block in range(BLOCKS_EACH, blocks, BLOCKS_EACH)]
     if not ends:
         return []
@@ -167,5 +167,5 @@ def _size_of(session: Session, table: Table) -> TableSize:
         "SELECT reltuples::bigint AS n, pg_catalog.pg_table_size(oid) AS b FROM pg_catalog.pg_class"
         " WHERE oid = %s::regclass"
     )
-    answer: dict[str, Any] = session.row(sql, (quote_table(table),), doing="estimate the table's size")
-    return TableSize(max(0, int(answer["n"])), int(answer["b"] or 0))
+    answer = session.row(sql, (quote_table(table),), doing="estimate the table's size")
+    return TableSize(max(0, answer.number("n")), answer.number_or_null("b") or 0)

@@ -78,7 +78,7 @@ class PostgresView:
         return dict(images)
 
     def _tuples(self, sql: str, doing: str) -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for row in self.session.rows(sql, doing=f"{doing} {self.table.full_name}")]
+        return [row.in_order() for row in self.session.rows(sql, doing=f"{doing} {self.table.full_name}")]
 
 
 def _where(table: Table, keys: Sequence[str]) -> str:
@@ -116,5 +116,5 @@ def read_only(source: PostgresSource, at: Watermark | None) -> Iterator[Session]
 def position_of(session: Session) -> Watermark:
     """The exact position of a session's view, by the transactions that it shows; its place in the log is at or after it."""
     row, server = session.row(_SHOWN, doing="read what the view shows"), read_server(session)
-    position = PgPosition(Lsn.parse(row["lsn"]), server.timeline, server.system_id, row["shown"])
+    position = PgPosition(Lsn.parse(row.text("lsn")), server.timeline, server.system_id, row.text("shown"))
     return Watermark(position, server.name, datetime.fromisoformat(server.taken_at))

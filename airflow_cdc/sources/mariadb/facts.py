@@ -147,7 +147,7 @@ def domain_facts(session: Session, files: Sequence[BinlogFile]) -> DomainFacts:
         raise SourceError(
             f"{files[0].name} was listed, and is gone or unreadable now", where=session.where, todo="Look again."
         )
-    return DomainFacts(MariaDbState.parse(row["state"] or ""), purged)
+    return DomainFacts(MariaDbState.parse(row.text("state")), purged)
 
 
 def begins(session: Session, file: str) -> Domains | None:

@@ -53,7 +53,7 @@ def settled_prepares(session: Session, timeout: float = XA_SECONDS) -> int:
     opened between the two would wrongly include them. If the number is still the same when the view is open, there was
     no such transaction. Raises SourceError after `timeout` seconds.
     """
-    prepares = int(session.row(f"SELECT {_PREPARES} AS n", doing="count XA PREPARE")["n"])
+    prepares = session.row(f"SELECT {_PREPARES} AS n", doing="count XA PREPARE").number("n")
     wait_for_xa(session, timeout)
     return prepares
 
@@ -80,7 +80,7 @@ def _open(session: Session) -> Place:
         raise SourceSettingError(
             "the binary log is off", where=session.where, todo="Start the server with --log-bin; CDC reads it."
         )
-    return Place(str(row["snapshot_file"]), int(row["snapshot_pos"]), int(row["prepares"]))
+    return Place(str(row["snapshot_file"]), row.number("snapshot_pos"), row.number("prepares"))
 
 
 def position_at(session: Session, file: str, pos: int) -> MariaDbPosition:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import ClassVar, Final, Generic, Self, TypeVar
 
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
@@ -76,6 +76,7 @@ from airflow_cdc.sources.mysql.server_log import (
 )
 from airflow_cdc.sources.mysql.session import QUICK_READ_S, MySqlEndpoint, Session, open_connection, open_session
 from airflow_cdc.sources.mysql.sql import key_predicate, shown_key
+from airflow_cdc.sources.row import Row
 
 __all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 
@@ -270,7 +271,7 @@ class BinlogSource(BinlogWords, Generic[F]):
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         rows = self._within(f"COUNT(*) AS n FROM {quote_full(table)}", seconds, doing=f"count the rows of {table}")
-        return None if rows is None else int(rows[0]["n"])
+        return None if rows is None else rows[0].number("n")
 
     def keys_condition(self, table: Table, keys: Sequence[str]) -> str:
         """See core.ports.SourceDatabase."""
@@ -288,9 +289,9 @@ class BinlogSource(BinlogWords, Generic[F]):
         keys = [f"{shown_key(column)} AS {quote_ident(column.name)}" for column in table.key_columns]
         wanted = f"{', '.join(keys)} FROM {quote_table(table)} WHERE {condition} LIMIT 1"
         rows = self._within(wanted, seconds, doing=f"read a key of {table.full_name}") if keys else None
-        return rows[0] if rows else {}
+        return {name: rows[0].text_or_null(name) for name in rows[0]} if rows else {}
 
-    def _within(self, select: str, seconds: float, *, doing: str) -> list[dict[str, Any]] | None:
+    def _within(self, select: str, seconds: float, *, doing: str) -> list[Row] | None:
         """The rows of a SELECT; None if it takes longer than `seconds`."""
         with self.session(read_timeout=seconds + QUICK_READ_S) as session:
             before, hint = time_limit(session.version, seconds)

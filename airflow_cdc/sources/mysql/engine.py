@@ -51,7 +51,7 @@ def read_table_ids(session: Session, tables: Iterable[str], innodb_tables: str) 
     pattern = f"^({'|'.join(doubtful) or '#'})$"
     for row in session.rows(sql, (*exact, pattern), doing="read InnoDB's numbers of the tables"):
         # the server's collation ignores case
-        for name in [name for name in doubtful if re.fullmatch(name, row["plain"])] or [row["plain"]]:
+        for name in [name for name in doubtful if re.fullmatch(name, row.text("plain"))] or [row.text("plain")]:
             if name in names:
-                by_table.setdefault(names[name], []).append(int(row["id"]))
+                by_table.setdefault(names[name], []).append(row.number("id"))
     return {table: table_id(ids) for table, ids in by_table.items()}

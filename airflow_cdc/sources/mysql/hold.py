@@ -18,13 +18,14 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.errors import MissingPrivilegeError, SourceError
 from airflow_cdc.core.hold import HoldLimits, HoldState, HoldStatus, WaitingStatement
 from airflow_cdc.sources.errors import SourceLockTimeoutError
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
+from airflow_cdc.sources.row import Row
 
 _GLOBAL_READ_LOCK: Final = "waiting for global read lock"
 _BACKUP_LOCK: Final = "waiting for backup lock"
@@ -129,7 +130,7 @@ class Hold:
         if self._limits.max_bytes is None:
             return 0
         rows = session.rows("SHOW BINARY LOGS", doing="list the binlog files")
-        return sum(int(row["File_size"]) for row in rows)
+        return sum(row.number("File_size") for row in rows)
 
     def _kept_bytes(self, session: Session) -> int | None:
         """Bytes written to the log under the hold. The listing opens every file, so this is not done each second."""
@@ -161,7 +162,7 @@ def hold_name(label: str) -> str:
 def hold_owner(session: Session, label: str) -> int | None:
     """The id of the connection that holds `label` now, or None. A step in another process checks a hold with it."""
     row = session.row("SELECT IS_USED_LOCK(%s) AS owner", (hold_name(label),), doing="look for the hold")
-    return None if row["owner"] is None else int(row["owner"])
+    return row.number_or_null("owner")
 
 
 @contextmanager
@@ -210,7 +211,7 @@ def _who(waiting: Sequence[WaitingStatement]) -> str:
     return ", ".join(f"{one.user}: {one.statement}" for one in waiting[:3])
 
 
-def _statement(row: dict[str, Any]) -> WaitingStatement:
+def _statement(row: Row) -> WaitingStatement:
     # only the first words, because a statement can hold values and passwords
     words = " ".join(str(row["Info"] or "").split()[:3])
-    return WaitingStatement(int(row["Id"]), str(row["User"]), int(row["Time"] or 0), words[:80])
+    return WaitingStatement(row.number("Id"), str(row["User"]), row.number_or_null("Time") or 0, words[:80])

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.core.errors import MissingPrivilegeError
 from airflow_cdc.core.ports import LogLook
 from airflow_cdc.sources.mysql.capabilities import Capability
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.server_log import list_binlog_files, read_identity, read_status
+from airflow_cdc.sources.row import Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,10 +76,10 @@ class _Look:
         while self.events < self.most and (rows := self._rows(place)):
             self.events += len(rows)
             self.tables.update(self._partial(rows))
-            place = BinlogPosition(place.file, int(rows[-1]["End_log_pos"]))
+            place = BinlogPosition(place.file, rows[-1].number("End_log_pos"))
         return place
 
-    def _rows(self, place: BinlogPosition) -> list[dict[str, Any]]:
+    def _rows(self, place: BinlogPosition) -> list[Row]:
         sql = f"SHOW BINLOG EVENTS IN '{place.file}' FROM {place.pos} LIMIT {_AT_ONCE}"
         return self.session.rows(sql, doing="look for updates that are logged in part")
 

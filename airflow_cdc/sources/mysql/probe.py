@@ -25,6 +25,7 @@ from airflow_cdc.sources.mysql.forecast import LogFile
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.replica import replication_status
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_connection
+from airflow_cdc.sources.row import Row
 
 if TYPE_CHECKING:
     from airflow_cdc.core.pipeline import ThrottlePolicy
@@ -78,14 +79,12 @@ def _gtid_before(session: Session, position: BinlogPosition) -> str:
             break
         events, _ = _events_from(session, replace(position, pos=position.pos - size), most=1)
         gtid = _GTID_NEXT.search(str(events[0]["Info"])) if events else None
-        if gtid and (int(events[0]["Pos"]), int(events[0]["End_log_pos"])) == (position.pos - size, position.pos):
+        if gtid and (events[0].number("Pos"), events[0].number("End_log_pos")) == (position.pos - size, position.pos):
             return gtid[1]
     return ""
 
 
-def _events_from(
-    session: Session, position: BinlogPosition, most: int = _LOOK_EVENTS
-) -> tuple[list[dict[str, Any]], str]:
+def _events_from(session: Session, position: BinlogPosition, most: int = _LOOK_EVENTS) -> tuple[list[Row], str]:
     """The events that the server shows from a place on, and its message if it cannot read an event there."""
     sql = f"SHOW BINLOG EVENTS IN '{position.file}' FROM {position.pos} LIMIT {most}"
     try:
@@ -96,9 +95,7 @@ def _events_from(
         return [], error.what
 
 
-def _place(
-    position: BinlogPosition, size: int, events: Sequence[dict[str, Any]], after: Sequence[dict[str, Any]]
-) -> EventBoundary:
+def _place(position: BinlogPosition, size: int, events: Sequence[Row], after: Sequence[Row]) -> EventBoundary:
     """Whether an event begins at the position; `events` are shown from there on, `after` from one byte further.
 
     Bytes inside an event can look like one: then the place that the server shows for it, or for the next, is another.
@@ -108,10 +105,10 @@ def _place(
     """
     if not events:
         return EventBoundary.BOUNDARY if position.pos == size else EventBoundary.INSIDE
-    places = [int(event["Pos"]) for event in events]
-    ends = [int(event["End_log_pos"]) for event in events]
+    places = [event.number("Pos") for event in events]
+    ends = [event.number("End_log_pos") for event in events]
     follows = all(end == begin for end, begin in zip(ends, places[1:], strict=False)) and ends[-1] > places[-1]
-    shown_again = bool(after) and int(after[0]["End_log_pos"]) == ends[0]
+    shown_again = bool(after) and after[0].number("End_log_pos") == ends[0]
     return EventBoundary.BOUNDARY if places[0] == position.pos and follows and not shown_again else EventBoundary.INSIDE
 
 
@@ -128,7 +125,7 @@ def retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Seque
     if file in names[:-1]:
         closed = began(endpoint, names[names.index(file) + 1])  # a file is closed when the next one begins
     managed = managed_expire_seconds(session)
-    return Retention(expire_seconds(session) if managed is None else managed, float(row["now"]), closed)
+    return Retention(expire_seconds(session) if managed is None else managed, row.real("now"), closed)
 
 
 def required_retention(session: Session, endpoint: MySqlEndpoint, file: str, files: Sequence[BinlogFile]) -> Retention:
@@ -157,8 +154,8 @@ def managed_expire_seconds(session: Session) -> int | None:
     if not there:
         return None
     rows = session.rows("CALL mysql.rds_show_configuration()", doing="read the service's own settings")
-    hours = next((row["value"] for row in rows if row["name"] == "binlog retention hours"), None)
-    return max(1, int(float(hours) * _HOUR_S)) if hours is not None else 1
+    hours = next((row.real_or_null("value") for row in rows if row["name"] == "binlog retention hours"), None)
+    return max(1, int(hours * _HOUR_S)) if hours is not None else 1
 
 
 def expire_seconds(session: Session) -> int:
@@ -176,13 +173,13 @@ def _limited_by_size(session: Session) -> bool:
     """MariaDB from 11.4 on, and Percona's builds, can limit the log's total size."""
     names = "'max_binlog_total_size', 'binlog_space_limit'"
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the log's limit of size")
-    return any(int(row["Value"]) for row in rows)
+    return any(row.number("Value") for row in rows)
 
 
 def max_file_size(session: Session) -> int:
     """max_binlog_size in bytes: the server rotates a file that is larger."""
     row = session.row("SELECT @@GLOBAL.max_binlog_size AS size", doing="read max_binlog_size")
-    return int(row["size"])
+    return row.number("size")
 
 
 def timed_files(endpoint: MySqlEndpoint, files: Sequence[BinlogFile], newest: int) -> tuple[LogFile, ...]:
@@ -252,10 +249,9 @@ def read_load(session: Session, limits: ThrottlePolicy) -> SourceLoad:
 
 def _running(session: Session) -> int:
     row = session.row("SHOW GLOBAL STATUS LIKE 'Threads_running'", doing="ask how busy the server is")
-    return max(0, int(row["Value"]) - 1)
+    return max(0, row.number("Value") - 1)
 
 
-def _behind(row: dict[str, Any]) -> float | None:
+def _behind(row: Row) -> float | None:
     """Of one channel; NULL while its applier or its receiver does not run."""
-    value = next((row[name] for name in _BEHIND if name in row), None)
-    return None if value is None else float(value)
+    return next((row.real_or_null(name) for name in _BEHIND if name in row), None)

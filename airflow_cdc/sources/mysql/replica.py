@@ -29,6 +29,7 @@ from airflow_cdc.sources.mysql.server_log import (
     require_same,
 )
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session, open_session
+from airflow_cdc.sources.row import Row
 
 LOOK_S: Final = 10.0
 ANOTHER_STRATEGY: Final = "Trigger cdc_recovery with the strategy diff_repair."
@@ -189,12 +190,12 @@ def start_of_file_after(endpoint: MySqlEndpoint, file: str, now: Watermark) -> W
     return replace(now, position=replace(position, gtids=before))
 
 
-def replication_status(session: Session) -> list[dict[str, object]]:
+def replication_status(session: Session) -> list[Row]:
     """A row for each channel by which the server replicates, names in small letters; none on a primary."""
     version = session.version
     new = "SHOW REPLICA STATUS" if version.can(Capability.SHOW_REPLICA_STATUS) else "SHOW SLAVE STATUS"
     rows = session.rows("SHOW ALL SLAVES STATUS" if version.mariadb else new, doing="read what it replicates")
-    return [{key.lower(): value for key, value in row.items()} for row in rows]
+    return [Row((key.lower(), value) for key, value in row.items()) for row in rows]
 
 
 def _applier_filters(status: Sequence[Mapping[str, object]]) -> tuple[str, ...]:

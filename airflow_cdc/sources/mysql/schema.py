@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from pymysql import MySQLError
 from pymysql.connections import Connection
@@ -17,6 +16,7 @@ from airflow_cdc.sources.mysql.ddl_text import unescaped
 from airflow_cdc.sources.mysql.errors import explain
 from airflow_cdc.sources.mysql.quoting import quote_ident
 from airflow_cdc.sources.mysql.types import MySqlWords, mysql_column, with_zones
+from airflow_cdc.sources.row import Row
 
 # Columns are named in upper case, because 8.0 and 9.x print the names of a SELECT * differently.
 _COLUMNS = """
@@ -78,10 +78,10 @@ def read_defaults(conn: Connection[Cursor], tables: Iterable[str]) -> dict[str, 
             mariadb = _version(cursor).mariadb
             condition, values = _named(wanted)
             cursor.execute(_DEFAULTS.format(tables=condition), values)
-            for row in cursor.fetchall():
-                none = row["value"] is None or (mariadb and row["value"] == "NULL")  # MariaDB quotes texts
-                defaults.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = (
-                    None if none else _text(row["value"])
+            for row in map(Row, cursor.fetchall()):
+                none = mariadb and row["value"] == "NULL"  # MariaDB quotes texts
+                defaults.setdefault(f"{row['schema']}.{row['table']}", {})[row.text("name")] = (
+                    None if none else row.text_or_null("value")
                 )
     except (MySQLError, OSError) as error:
         raise explain(error, where=_where(conn, wanted), doing="read the columns' defaults") from error
@@ -116,13 +116,13 @@ def _named(wanted: Sequence[tuple[str, str]]) -> tuple[str, list[str]]:
     return " OR ".join(conditions), [text for schema, tables in names.items() for text in (schema, *tables)]
 
 
-def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[dict[str, Any]]]:
+def _columns(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict[tuple[str, str], list[Row]]:
     condition, values = _named(wanted)
     srid = "c.SRS_ID" if _version(cursor).can(Capability.SRS_ID_COLUMN) else "NULL"
     cursor.execute(_COLUMNS.format(tables=condition, srid=srid), values)
-    by_table: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in cursor.fetchall():
-        by_table.setdefault((row["schema"], row["table"]), []).append(row)
+    by_table: dict[tuple[str, str], list[Row]] = {}
+    for row in map(Row, cursor.fetchall()):
+        by_table.setdefault((row.text("schema"), row.text("table")), []).append(row)
     return by_table
 
 
@@ -133,63 +133,50 @@ def _primary_keys(cursor: DictCursor, wanted: Sequence[tuple[str, str]]) -> dict
     condition, values = _named(wanted)
     cursor.execute(_PRIMARY.format(tables=condition), values)
     keys: dict[tuple[str, str], tuple[str, ...]] = {}
-    for row in cursor.fetchall():
-        place = (row["schema"], row["table"])
-        keys[place] = (*keys.get(place, ()), _text(row["name"]))
+    for row in map(Row, cursor.fetchall()):
+        place = (row.text("schema"), row.text("table"))
+        keys[place] = (*keys.get(place, ()), row.text("name"))
     return keys
 
 
-def _table(
-    cursor: DictCursor, schema: str, name: str, rows: Sequence[Mapping[str, Any]], key: tuple[str, ...] | None
-) -> Table:
+def _table(cursor: DictCursor, schema: str, name: str, rows: Sequence[Row], key: tuple[str, ...] | None) -> Table:
     """`key`: its primary key. None: it has none, so its other indexes are read, whose order only SHOW INDEX gives."""
     if key is None:
         cursor.execute(f"SHOW INDEX FROM {quote_ident(schema)}.{quote_ident(name)}")
-        key = _key(cursor.fetchall())
+        key = _key(map(Row, cursor.fetchall()))
     return Table(schema, name, with_zones(_column(row) for row in rows), key)
 
 
-def _column(row: Mapping[str, Any]) -> Column:
-    data_type, column_type = _text(row["data_type"]).lower(), _text(row["column_type"])
+def _column(row: Row) -> Column:
+    data_type, column_type = row.text("data_type").lower(), row.text("column_type")
     # DEFAULT_GENERATED only says that the default is an expression
-    generated = "GENERATED" in _text(row["extra"]).upper().replace("DEFAULT_GENERATED", "")
+    generated = "GENERATED" in row.text("extra").upper().replace("DEFAULT_GENERATED", "")
     words = MySqlWords(
         data_type=data_type,
         column_type=column_type,
-        charset=row["charset"],
-        collation=row["collation"],
-        char_length=_number(row["char_length"]),
-        byte_length=_number(row["byte_length"]),
-        precision=_number(row["precision"]),
-        scale=_number(row["scale"]),
-        fsp=_number(row["fsp"]),
+        charset=row.text_or_null("charset"),
+        collation=row.text_or_null("collation"),
+        char_length=row.number_or_null("char_length"),
+        byte_length=row.number_or_null("byte_length"),
+        precision=row.number_or_null("precision"),
+        scale=row.number_or_null("scale"),
+        fsp=row.number_or_null("fsp"),
         labels=parse_labels(column_type) if data_type in _LABELLED else (),
-        srid=_number(row["srid"]),
-        expression=_text(row["expression"]),
+        srid=row.number_or_null("srid"),
+        expression=row.text("expression"),
     )
     nullable = row["is_nullable"] == "YES"
-    return mysql_column(row["name"], int(row["ordinal"]), words, nullable=nullable, generated=generated)
+    return mysql_column(row.text("name"), row.number("ordinal"), words, nullable=nullable, generated=generated)
 
 
-def _key(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    unique: dict[str, list[Mapping[str, Any]]] = {}
+def _key(rows: Iterable[Row]) -> tuple[str, ...]:
+    unique: dict[str, list[Row]] = {}
     for row in rows:
         if not row["Non_unique"]:
-            unique.setdefault(row["Key_name"], []).append(row)
+            unique.setdefault(row.text("Key_name"), []).append(row)
     for name in ("PRIMARY", *unique):
-        parts = sorted(unique.get(name, ()), key=lambda row: int(row["Seq_in_index"]))
+        parts = sorted(unique.get(name, ()), key=lambda row: row.number("Seq_in_index"))
         # an expression has no column name; with a nullable part, equal rows may exist twice
         if parts and all(row["Column_name"] and row["Null"] != "YES" for row in parts):
-            return tuple(row["Column_name"] for row in parts)
+            return tuple(row.text("Column_name") for row in parts)
     return ()
-
-
-def _number(value: int | str | None) -> int | None:
-    return None if value is None else int(value)
-
-
-def _text(value: object) -> str:
-    """Some server versions return some of these as bytes."""
-    if value is None:
-        return ""
-    return value.decode() if isinstance(value, bytes) else str(value)

@@ -89,7 +89,7 @@ def quote_set(text: str) -> str:
 def read_settings(session: Session) -> dict[str, str]:
     names = "'log_bin', 'gtid_mode', 'binlog_format', 'binlog_row_image'"
     rows = session.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})", doing="read the server's settings")
-    return {row["Variable_name"].lower(): row["Value"].upper() for row in rows}
+    return {row.text("Variable_name").lower(): row.text("Value").upper() for row in rows}
 
 
 def read_identity(session: Session) -> ServerIdentity:
@@ -100,19 +100,18 @@ def read_identity(session: Session) -> ServerIdentity:
         doing="read the server's identity",
     )
     up = session.row("SHOW GLOBAL STATUS LIKE 'Uptime'", doing="read the server's uptime")
-    now = datetime.fromisoformat(row["now"]).replace(tzinfo=UTC)
-    return ServerIdentity(str(row["uuid"]).lower(), int(row["id"]), with_sign(up["Value"]), now)
+    now = datetime.fromisoformat(row.text("now")).replace(tzinfo=UTC)
+    return ServerIdentity(str(row["uuid"]).lower(), row.number("id"), with_sign(up.number("Value")), now)
 
 
-def with_sign(value: int | str) -> int:
+def with_sign(number: int) -> int:
     """A counter that the server keeps in 64 bits without a sign: its uptime is below 0 once its clock is set to before its start."""
-    number = int(value)
     return number - 2**64 if number >= 2**63 else number
 
 
 def list_binlog_files(session: Session) -> tuple[BinlogFile, ...]:
     rows = session.rows("SHOW BINARY LOGS", doing="list the binlog files")
-    return tuple(BinlogFile(str(row["Log_name"]), int(row["File_size"])) for row in rows)
+    return tuple(BinlogFile(str(row["Log_name"]), row.number("File_size")) for row in rows)
 
 
 def log_status_statement(session: Session) -> str:
@@ -125,7 +124,7 @@ def read_status(session: Session) -> Status:
     row = session.row(log_status_statement(session), doing="read the binlog position")
     gtids = row.get("Executed_Gtid_Set")
     return Status(
-        BinlogPosition(str(row["File"]), int(row["Position"])), None if gtids is None else GtidSet.parse(gtids)
+        BinlogPosition(str(row["File"]), row.number("Position")), None if gtids is None else GtidSet.parse(str(gtids))
     )
 
 
@@ -145,13 +144,13 @@ def executed_and_purged(session: Session) -> tuple[GtidSet, GtidSet]:
     row = session.row(
         "SELECT @@GLOBAL.gtid_executed AS executed, @@GLOBAL.gtid_purged AS purged", doing="read the GTID sets"
     )
-    return GtidSet.parse(row["executed"] or ""), GtidSet.parse(row["purged"] or "")
+    return GtidSet.parse(row.text("executed")), GtidSet.parse(row.text("purged"))
 
 
 def owned_gtids(session: Session) -> GtidSet:
     """GTIDs of transactions under way: in `uuid:23#4:24#7` the owning thread follows each number."""
     row = session.row("SELECT @@GLOBAL.gtid_owned AS gtids", doing="read gtid_owned")
-    return GtidSet.parse(_OWNER.sub("", row["gtids"] or ""))
+    return GtidSet.parse(_OWNER.sub("", row.text("gtids")))
 
 
 def gtid_point(session: Session) -> Status:
@@ -222,7 +221,8 @@ def prepared_xa(session: Session) -> frozenset[XaTransaction]:
     how = "CONVERT XID" if session.version.can(Capability.CONVERT_XID) else "FORMAT = 'SQL'"
     rows = session.rows(f"XA RECOVER {how}", doing="list prepared XA transactions")
     return frozenset(
-        XaTransaction(int(r["formatID"]), int(r["gtrid_length"]), int(r["bqual_length"]), str(r["data"])) for r in rows
+        XaTransaction(r.number("formatID"), r.number("gtrid_length"), r.number("bqual_length"), str(r["data"]))
+        for r in rows
     )
 
 
@@ -232,7 +232,7 @@ def read_xa(session: Session, identity: ServerIdentity) -> XaState | None:
         return None
     names = "'Com_xa_prepare', 'Com_xa_rollback'"
     rows = session.rows(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({names})", doing="read the XA counters")
-    counts = {str(row["Variable_name"]).lower(): int(row["Value"]) for row in rows}
+    counts = {str(row["Variable_name"]).lower(): row.number("Value") for row in rows}
     try:
         prepared = tuple(sorted(xa.name for xa in prepared_xa(session)))
     except MissingPrivilegeError:
@@ -257,7 +257,7 @@ def wait_for_xa(session: Session, timeout: float) -> None:
 def _preparing(session: Session) -> frozenset[XaTransaction]:
     """XA PREPARE statements under way, which are logged a moment before XA RECOVER lists them."""
     used = session.row("SHOW GLOBAL STATUS LIKE 'Com_xa_prepare'", doing="read the XA counter")
-    if not int(used["Value"]):
+    if not used.number("Value"):
         return frozenset()
     # other users' sessions are shown only to users who may look at transactions
     session.rows("SELECT 1 AS one FROM information_schema.INNODB_TRX LIMIT 1", doing="see sessions in XA PREPARE")
@@ -293,7 +293,7 @@ def wait_slice(session: Session, gtids: GtidSet, left: float) -> bool:
     row = session.row(
         "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s) AS late", (str(gtids), seconds), doing="wait for the watermark"
     )
-    return int(row["late"]) == 0
+    return row.number("late") == 0
 
 
 def parse_time(text: str) -> datetime:

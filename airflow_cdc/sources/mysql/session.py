@@ -1,4 +1,4 @@
-"""One connection to a MySQL server: opened with TLS and pinned session settings, read as dicts."""
+"""One connection to a MySQL server: opened with TLS and pinned session settings, read as rows."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.errors import ASK_BETWEEN, SourceTlsError
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
 from airflow_cdc.sources.mysql.errors import explain
+from airflow_cdc.sources.row import Row
 from airflow_cdc.sources.tls import Mode, mode_of, settings_of
 
 QUICK_READ_S: Final = 30.0
@@ -79,7 +80,7 @@ class MySqlEndpoint(TimedServer):
 
 
 class Session:
-    """An open connection whose errors are SourceErrors and whose rows are dicts."""
+    """An open connection whose errors are SourceErrors and whose answers are rows by name."""
 
     def __init__(self, connection: Connection[Cursor], where: str) -> None:
         self.connection = connection
@@ -99,16 +100,16 @@ class Session:
             self._version = ServerVersion.parse(str(row["version"]))
         return self._version
 
-    def rows(self, sql: str, args: Sequence[object] = (), *, doing: str) -> list[dict[str, Any]]:
+    def rows(self, sql: str, args: Sequence[object] = (), *, doing: str) -> list[Row]:
         """All rows of a statement. Raises SourceError; `doing` completes "could not …"."""
         try:
             with self.connection.cursor(DictCursor) as cursor:
                 cursor.execute(sql, args or None)
-                return [dict(row) for row in cursor.fetchall()]
+                return [Row(row) for row in cursor.fetchall()]
         except (pymysql.MySQLError, OSError) as error:
             raise explain(error, where=self.where, doing=doing) from error
 
-    def row(self, sql: str, args: Sequence[object] = (), *, doing: str) -> dict[str, Any]:
+    def row(self, sql: str, args: Sequence[object] = (), *, doing: str) -> Row:
         """The first row of a statement. Raises SourceError, also when there is none."""
         for row in self.rows(sql, args, doing=doing):
             return row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.endpoint import CallLimits
@@ -40,6 +40,7 @@ from airflow_cdc.sources.postgres.snapshot import (
     wait_unused,
 )
 from airflow_cdc.sources.postgres.sql import key_predicate
+from airflow_cdc.sources.row import Row
 from airflow_cdc.sources.tls import tls_check
 
 # the end of the log as written, which can be ahead of the part that is flushed to disk
@@ -289,7 +290,7 @@ class PostgresSource:
     def count_rows(self, table: str, seconds: float) -> int | None:
         """How many rows `schema.table` holds now; None if counting takes longer than `seconds`."""
         found = self._within(f"SELECT count(*) AS n FROM {_place(table)}", seconds, doing=f"count the rows of {table}")
-        return None if found is None else int(found[0]["n"])
+        return None if found is None else found[0].number("n")
 
     def keys_condition(self, table: Table, keys: Sequence[str]) -> str:
         """See core.ports.SourceDatabase."""
@@ -306,7 +307,7 @@ class PostgresSource:
         keys = [f"{quote_ident(name)}::text AS {quote_ident(name)}" for name in table.key]
         sql = f"SELECT {', '.join(keys)} FROM {_place(table.full_name)} WHERE {condition} LIMIT 1"
         rows = self._within(sql, seconds, doing=f"read a key of {table.full_name}") if keys else None
-        return rows[0] if rows else {}
+        return {name: rows[0].text_or_null(name) for name in rows[0]} if rows else {}
 
     def table_ids(self, tables: Iterable[str]) -> dict[str, str]:
         """`schema.table` → an id that TRUNCATE and a rebuild change."""
@@ -326,7 +327,7 @@ class PostgresSource:
         """Tables that foreign keys change without an event in the log: none, because cascades are logged row by row."""
         return frozenset()
 
-    def _within(self, sql: str, seconds: float, *, doing: str) -> list[dict[str, Any]] | None:
+    def _within(self, sql: str, seconds: float, *, doing: str) -> list[Row] | None:
         try:
             with self.session(read_timeout=max(seconds, 0.001)) as session:
                 return session.rows(sql, doing=doing)
@@ -337,8 +338,8 @@ class PostgresSource:
 def _taken(session: Session) -> Watermark:
     """The end of the log, then what is visible: read in this order, each in its own transaction."""
     server = read_server(session)
-    lsn = session.row(_INSERT_END, doing="read the end of the log")["lsn"]
-    shown = session.row("SELECT pg_catalog.pg_current_snapshot()::text AS s", doing="read what is visible")["s"]
+    lsn = session.row(_INSERT_END, doing="read the end of the log").text("lsn")
+    shown = session.row("SELECT pg_catalog.pg_current_snapshot()::text AS s", doing="read what is visible").text("s")
     position = PgPosition(Lsn.parse(lsn), server.timeline, server.system_id, shown, read_counted_since(session))
     return Watermark(position, server.name, datetime.fromisoformat(server.taken_at))
 

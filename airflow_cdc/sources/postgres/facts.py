@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.forecast import Margin, PurgeForecast
 from airflow_cdc.core.observation import SourceFacts
@@ -15,6 +15,7 @@ from airflow_cdc.sources.postgres.grants import missing, read_grants
 from airflow_cdc.sources.postgres.position import Lsn, PgPosition, postgres_position, server_name
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.slot import Slot, SlotForecast, forecast, read_slots
+from airflow_cdc.sources.row import Row
 
 _IDENTITY: Final = """
 SELECT s.system_identifier::text AS system_id, c.timeline_id AS control_timeline, pg_catalog.pg_is_in_recovery() AS standby,
@@ -257,26 +258,28 @@ class PgFacts(SourceFacts):
 def read_server(session: Session) -> ServerFacts:
     """Identify the server and read the end of its log. Raises SourceError."""
     row = session.row(_IDENTITY, doing="read the server's identity")
-    lsn, redo, age = Lsn.parse(row["lsn"]), Lsn.parse(row["redo"]), float(row["redo_age_s"])
+    lsn, redo, age = Lsn.parse(row.text("lsn")), Lsn.parse(row.text("redo")), row.real("redo_age_s")
     # the control file has the timeline of the last checkpoint: right after a promotion that is still the old one
-    timeline = int(row["file"][:8], 16) if row["file"] else int(row["control_timeline"])
+    timeline = int(row.text("file")[:8], 16) if row["file"] else row.number("control_timeline")
     return ServerFacts(
-        system_id=row["system_id"],
+        system_id=row.text("system_id"),
         timeline=timeline,
         lsn=lsn,
-        version=row["version"],
-        number=row["number"],
-        database=row["database"],
-        standby=row["standby"],
-        taken_at=row["now"].isoformat(),
-        uptime_s=row["uptime_s"],
+        version=row.text("version"),
+        number=row.number("number"),
+        database=row.text("database"),
+        standby=row.flag("standby"),
+        taken_at=row.moment("now").isoformat(),
+        uptime_s=row.real("uptime_s"),
         wal_bytes_s=(lsn - redo) / age if age > 0 and lsn >= redo else None,
     )
 
 
 def read_settings(session: Session) -> dict[str, str]:
     """The settings that affect logical decoding; one that the server's release does not have is absent."""
-    return {row["name"]: row["setting"] for row in session.rows(_SETTINGS, doing="read the server's settings")}
+    return {
+        row.text("name"): row.text("setting") for row in session.rows(_SETTINGS, doing="read the server's settings")
+    }
 
 
 def read_publications(session: Session, names: Iterable[str]) -> dict[str, Publication]:
@@ -284,18 +287,18 @@ def read_publications(session: Session, names: Iterable[str]) -> dict[str, Publi
     wanted = list(names)
     rows = session.rows(f"{_PUBLICATIONS} WHERE pubname = ANY(%s)", (wanted,), doing="read the publications")
     tables = session.rows(f"{_PUBLISHED} WHERE pubname = ANY(%s)", (wanted,), doing="read what is published")
-    published = [row["published"] for row in tables]
-    return {row["publication"]["pubname"]: _publication(row["publication"], published) for row in rows}
+    published = [row.row("published") for row in tables]
+    return {one.name: one for one in (_publication(row.row("publication"), published) for row in rows)}
 
 
-def _publication(row: Mapping[str, Any], published: Sequence[Mapping[str, Any]]) -> Publication:
+def _publication(row: Row, published: Sequence[Row]) -> Publication:
     mine = {f"{one['schemaname']}.{one['tablename']}": one for one in published if one["pubname"] == row["pubname"]}
     return Publication(
-        name=row["pubname"],
+        name=row.text("pubname"),
         operations=frozenset(name for name in ("insert", "update", "delete", "truncate") if row.get(f"pub{name}")),
         via_root=bool(row.get("pubviaroot")),
-        tables={table: tuple(one.get("attnames") or ()) for table, one in mine.items()},
-        row_filters={table: one["rowfilter"] for table, one in mine.items() if one.get("rowfilter")},
+        tables={table: one.texts("attnames") if "attnames" in one else () for table, one in mine.items()},
+        row_filters={table: one.text("rowfilter") for table, one in mine.items() if one.get("rowfilter")},
     )
 
 
@@ -307,17 +310,17 @@ def read_tables(session: Session, tables: Iterable[str]) -> dict[str, TableFacts
     return {f"{row['schema']}.{row['name']}": _table(row) for row in rows}
 
 
-def _table(row: Mapping[str, Any]) -> TableFacts:
+def _table(row: Row) -> TableFacts:
     return TableFacts(
         name=f"{row['schema']}.{row['name']}",
-        identity=Identity(row["identity"]),
-        has_key=row["has_key"],
+        identity=Identity(row.text("identity")),
+        has_key=row.flag("has_key"),
         partitioned=row["kind"] == "p",
         unlogged=row["persistence"] != "p",
-        row_security=row["row_security"],
-        has_children=row["has_children"],
-        generated=tuple(row["generated"] or ()),
-        toastable=tuple(row["toastable"] or ()),
+        row_security=row.flag("row_security"),
+        has_children=row.flag("has_children"),
+        generated=row.texts("generated"),
+        toastable=row.texts("toastable"),
         generation=str(row["leaves"]) if row["kind"] == "p" else f"{row['oid']}:{row['filenode']}",
     )
 
@@ -345,7 +348,7 @@ def read_facts(
         missing_privileges=needs,
         log=log,
         settings=settings,
-        wal_senders=int(senders["n"]),
+        wal_senders=senders.number("n"),
         slot_name=slot,
         slot=mine,
         publication_name=publication,

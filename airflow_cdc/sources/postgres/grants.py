@@ -52,9 +52,9 @@ def read_grants(session: Session, tables: Sequence[str]) -> Grants:
     args = ([schema for schema, _ in pairs], [name for _, name in pairs])
     rows = session.rows(_TABLES, args, doing="read the role's rights") if pairs else []
     found = tuple(
-        TableGrant(row["table"], row["there"], row["usage"], row["select"], row["row_security"]) for row in rows
+        TableGrant(row.text("table"), *map(row.flag, ("there", "usage", "select", "row_security"))) for row in rows
     )
-    return Grants(role["name"], role["replication"], role["bypass_rls"], found)
+    return Grants(role.text("name"), role.flag("replication"), role.flag("bypass_rls"), found)
 
 
 def missing(grants: Grants, *, recovery: bool = True) -> tuple[str, ...]:

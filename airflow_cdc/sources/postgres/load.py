@@ -35,7 +35,7 @@ def read_load(session: Session, limits: ThrottlePolicy) -> SourceLoad:
     lag = session.row(_LAG, doing="ask how far the server is behind its primary")
     if lag["standby"] and lag["seconds"] is None:
         return SourceLoad(running, lag_unknown="it has replayed no transaction since it was started")
-    return SourceLoad(running, float(lag["seconds"]) if lag["standby"] else None)
+    return SourceLoad(running, lag.real("seconds") if lag["standby"] else None)
 
 
 def _running(session: Session) -> int:
@@ -47,4 +47,4 @@ def _running(session: Session) -> int:
             todo="GRANT pg_read_all_stats to the user, or remove the limit.",
             privilege="pg_read_all_stats",
         )
-    return int(row["running"])
+    return row.number("running")

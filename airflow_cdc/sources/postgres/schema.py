@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.names import split_name
 from airflow_cdc.sources.postgres.columns import PgColumn, PgTable
 from airflow_cdc.sources.postgres.session import Session
 from airflow_cdc.sources.postgres.types import table_of
+from airflow_cdc.sources.row import Row
 
 # A domain (pg_type.typtype 'd', possibly a domain over a domain) is resolved to its base type. The modifier and the
 # labels are those of the base type. `element` is the element type of an array, which is resolved in the same way.
@@ -96,7 +97,7 @@ def read_pg_tables(session: Session, tables: Iterable[str]) -> dict[str, PgTable
     args = ([schema for schema, _ in pairs], [name for _, name in pairs])
     found: dict[tuple[str, str, bool], list[PgColumn]] = {}
     for row in session.rows(_COLUMNS, args, doing="read the table definitions"):
-        found.setdefault((row["schema"], row["table"], row["kind"] == "p"), []).append(_column(row))
+        found.setdefault((row.text("schema"), row.text("table"), row["kind"] == "p"), []).append(_column(row))
     indexes = _indexes(session.rows(_KEYS, args, doing="read the tables' keys"))
     return {
         f"{schema}.{name}": PgTable(
@@ -113,33 +114,33 @@ def key_of(columns: Sequence[PgColumn], indexes: Sequence[_Index]) -> tuple[str,
     return next((i.columns for i in order if i.columns and fit.issuperset(i.columns)), ())
 
 
-def _indexes(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], list[_Index]]:
+def _indexes(rows: Iterable[Row]) -> dict[tuple[str, str], list[_Index]]:
     found: dict[tuple[str, str], list[_Index]] = {}
     for row in rows:
-        index = _Index(tuple(row["columns"] or ()), row["primary"], row["identity"], row["relident"])
-        found.setdefault((row["schema"], row["table"]), []).append(index)
+        index = _Index(row.texts("columns"), row.flag("primary"), row.flag("identity"), row.text("relident"))
+        found.setdefault((row.text("schema"), row.text("table")), []).append(index)
     return found
 
 
-def _column(row: Mapping[str, Any]) -> PgColumn:
+def _column(row: Row) -> PgColumn:
     return PgColumn(
-        name=row["name"],
-        number=row["number"],
-        declared=row["declared"],
-        type=row["type"],
-        type_schema=row["type_schema"],
-        type_kind=row["type_kind"],
-        modifier=row["modifier"],
+        name=row.text("name"),
+        number=row.number("number"),
+        declared=row.text("declared"),
+        type=row.text("type"),
+        type_schema=row.text("type_schema"),
+        type_kind=row.text("type_kind"),
+        modifier=row.number("modifier"),
         nullable=not row["not_null"],
-        element=row["element"] or "",
-        element_schema=row["element_schema"] or "",
-        element_kind=row["element_kind"] or "",
-        labels=tuple(row["labels"] or ()),
-        collation=row["collation"] or "",
+        element=row.text("element"),
+        element_schema=row.text("element_schema"),
+        element_kind=row.text("element_kind"),
+        labels=row.texts("labels"),
+        collation=row.text("collation"),
         deterministic=row["deterministic"] is not False,
-        identity=row["identity"],
-        generated=row["generated"],
-        expression=row["expression"] or "",
+        identity=row.text("identity"),
+        generated=row.text("generated"),
+        expression=row.text("expression"),
     )
 
 
@@ -154,5 +155,5 @@ def read_defaults(session: Session, tables: Iterable[str]) -> dict[str, dict[str
     args = ([schema for schema, _ in pairs], [name for _, name in pairs])
     found: dict[str, dict[str, str | None]] = {}
     for row in session.rows(_DEFAULTS, args, doing="read the columns' defaults") if pairs else ():
-        found.setdefault(f"{row['schema']}.{row['table']}", {})[row["name"]] = row["value"]
+        found.setdefault(f"{row['schema']}.{row['table']}", {})[row.text("name")] = row.text_or_null("value")
     return found

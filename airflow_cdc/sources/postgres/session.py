@@ -1,16 +1,17 @@
-"""One connection to a PostgreSQL server: opened with TLS and pinned session settings, read as dicts."""
+"""One connection to a PostgreSQL server: opened with TLS and pinned session settings, read as rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from airflow_cdc.core.endpoint import TimedServer
 from airflow_cdc.core.errors import ConfigError, SourceError
 from airflow_cdc.sources.errors import ASK_BETWEEN
 from airflow_cdc.sources.postgres.errors import explain
+from airflow_cdc.sources.row import Row
 from airflow_cdc.sources.tls import Mode, mode_of, settings_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class PostgresEndpoint(TimedServer):
 
 
 class Session:
-    """An open connection whose errors are SourceErrors and whose rows are dicts."""
+    """An open connection whose errors are SourceErrors and whose answers are rows by name."""
 
     def __init__(self, connection: Connection[TupleRow], where: str) -> None:
         self.connection = connection
@@ -140,7 +141,7 @@ class Session:
         """The server's version as a number: 150018 for 15.18."""
         return int(self.connection.info.server_version)
 
-    def rows(self, sql: str, args: Sequence[object] = (), *, doing: str) -> list[dict[str, Any]]:
+    def rows(self, sql: str, args: Sequence[object] = (), *, doing: str) -> list[Row]:
         """All rows of a statement. Raises SourceError; `doing` completes "could not …"."""
         import psycopg
         from psycopg.rows import dict_row
@@ -148,11 +149,11 @@ class Session:
         try:
             with self.connection.cursor(row_factory=dict_row) as cursor:
                 cursor.execute(sql, args or None)
-                return cursor.fetchall() if cursor.description else []
+                return [Row(row) for row in cursor.fetchall()] if cursor.description else []
         except (psycopg.Error, OSError) as error:
             raise explain(error, where=self.where, doing=doing) from error
 
-    def row(self, sql: str, args: Sequence[object] = (), *, doing: str) -> dict[str, Any]:
+    def row(self, sql: str, args: Sequence[object] = (), *, doing: str) -> Row:
         """The first row of a statement. Raises SourceError, also when there is none."""
         for row in self.rows(sql, args, doing=doing):
             return row

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.amounts import span
 from airflow_cdc.core.hold import HoldState, HoldStatus
 from airflow_cdc.sources.postgres.errors import SlotError, SourceObjectMissingError
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.session import Session
+from airflow_cdc.sources.row import Row
 
 PLUGIN: Final = "pgoutput"
 
@@ -93,7 +93,7 @@ class Slot:
         return f"it is of database {self.database}, not {database}" if self.database != database else ""
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any], inactive_s: float | None = None) -> Slot:
+    def from_row(cls, row: Row, inactive_s: float | None = None) -> Slot:
         """A slot from its row as JSON; columns that the server's release does not have are absent."""
         conflicting = "conflict" if row.get("conflicting") else ""
         return cls(
@@ -101,12 +101,12 @@ class Slot:
             plugin=str(row.get("plugin") or ""),
             database=str(row.get("database") or ""),
             # for a moment a backend can hold the slot before its pid is shown
-            active_pid=int(row["active_pid"]) if row.get("active_pid") else (0 if row.get("active") else None),
+            active_pid=row.number("active_pid") if row.get("active_pid") else (0 if row.get("active") else None),
             temporary=bool(row.get("temporary")),
             restart=_lsn(row.get("restart_lsn")),
             confirmed=_lsn(row.get("confirmed_flush_lsn")),
-            wal_status=WalStatus(row.get("wal_status") or ""),
-            safe_bytes=None if row.get("safe_wal_size") is None else int(row["safe_wal_size"]),
+            wal_status=WalStatus(str(row.get("wal_status") or "")),
+            safe_bytes=None if row.get("safe_wal_size") is None else row.number("safe_wal_size"),
             invalidation=str(row.get("invalidation_reason") or conflicting),
             failover=bool(row.get("failover")),
             synced=bool(row.get("synced")),
@@ -171,7 +171,7 @@ def _read(session: Session, where: str, args: tuple[str, ...]) -> list[Slot]:
     rows = session.rows(
         _SLOTS.replace(" AS slot", f" AS slot, {idle}") + where, args, doing="read the replication slots"
     )
-    return [Slot.from_row(row["slot"], row["idle"]) for row in rows]
+    return [Slot.from_row(row.row("slot"), row.real_or_null("idle")) for row in rows]
 
 
 def advance(session: Session, name: str, to: Lsn) -> Slot:

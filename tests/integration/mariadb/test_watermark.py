@@ -62,7 +62,7 @@ def test_inv_19_a_view_holds_all_up_to_its_position_and_nothing_later(own: MySql
         base = None
         for _ in range(VIEWS):
             place = open_view(session)
-            rows = session.row("SELECT COUNT(*) AS n FROM shop.t", doing="count")["n"]
+            rows = session.row("SELECT COUNT(*) AS n FROM shop.t", doing="count").number("n")
             session.run("COMMIT", doing="end the view")
             domains = position_at(session, place.file, place.pos).domains
             assert domains is not None

@@ -46,7 +46,7 @@ def tables(server: PostgresServer, database: str, session: Session) -> dict[str,
 
 def pairs(session: Session, table: Table, where: str = "TRUE") -> list[tuple[str, str]]:
     sql = f"SELECT {key_text(table)} AS k, {row_hash(table)} AS h FROM {quote_table(table)} WHERE {where}"
-    return sorted((row["k"], row["h"]) for row in session.rows(sql, doing="read every row"))
+    return sorted((row.text("k"), row.text("h")) for row in session.rows(sql, doing="read every row"))
 
 
 SCHEMES: list[tuple[str, LeafScheme]] = [
@@ -63,15 +63,13 @@ def test_leaves_and_their_rows(session: Session, tables: dict[str, Table], name:
     every = pairs(session, table)
     found = session.rows(digest_sql(table, scheme), doing="digest")
     wanted = merge_leaves({leaf_of(table, scheme, k): row_leaf(h)} for k, h in every)
-    assert read_leaves([tuple(row.values()) for row in found]) == wanted
+    assert read_leaves([row.in_order() for row in found]) == wanted
     some = sorted(wanted)[:3]
     rows = session.rows(rows_sql(table, scheme, some), doing="read some leaves")
-    assert sorted(tuple(row.values()) for row in rows) == [
-        (k, h) for k, h in every if leaf_of(table, scheme, k) in some
-    ]
+    assert sorted(row.in_order() for row in rows) == [(k, h) for k, h in every if leaf_of(table, scheme, k) in some]
     keys = {k for k, _ in every[:20]}
     again = session.rows(keys_sql(table, keys), doing="read some keys")
-    assert sorted(tuple(row.values()) for row in again) == [(k, h) for k, h in every if k in keys]
+    assert sorted(row.in_order() for row in again) == [(k, h) for k, h in every if k in keys]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,7 @@ from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.session import PostgresEndpoint, Session
 from airflow_cdc.sources.postgres.slot import read_slot
 from airflow_cdc.sources.postgres.snapshot import create_slot, read_view, replace_slot
+from airflow_cdc.sources.row import Row
 from stack.postgres import PostgresServer
 from stack.process import wait_until
 
@@ -59,7 +59,7 @@ def test_rows_under_the_snapshot_and_changes_after_the_point_are_every_row_once(
         stop.set()
         thread.join()
     server.execute("DELETE FROM public.t WHERE n <= 50", dbname=database)
-    views: list[list[dict[str, Any]]] = []
+    views: list[list[Row]] = []
     for _ in range(2):  # several readers share one view
         with read_view(at, owner.snapshot) as reading:
             views.append(reading.rows(f"SELECT n FROM {table} ORDER BY n", doing="read"))

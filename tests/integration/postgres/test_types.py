@@ -149,8 +149,8 @@ def test_the_text_of_every_value_is_the_reference_s(server: PostgresServer, type
         assert len(found) == len(wanted), declared
         for row, value in zip(found, wanted, strict=True):
             text = reference([(Integer(32), row["n"]), (kind, value)])
-            if row["text"].encode() != text or row["hash"] != hashlib.sha256(text).hexdigest():
-                wrong.append((declared, value, row["text"][:80], text[:80]))
+            if row.text("text").encode() != text or row["hash"] != hashlib.sha256(text).hexdigest():
+                wrong.append((declared, value, row.text("text")[:80], text[:80]))
     assert not wrong
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.sources.mysql.capabilities import ServerVersion
+from airflow_cdc.sources.row import Row
 
 Rows = list[dict[str, Any]]
 
@@ -21,13 +22,13 @@ class AnsweringSession:
         self.answer = answer
         self.asked: list[str] = []
 
-    def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> Rows:
+    def rows(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> list[Row]:
         """The rows of the answer. A statement that has none to give says what it was for."""
         assert doing
         self.asked.append(sql)
-        return self.answer(sql, args)
+        return [Row(row) for row in self.answer(sql, args)]
 
-    def row(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> dict[str, Any]:
+    def row(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> Row:
         """The first row of the answer."""
         for row in self.rows(sql, args, doing=doing):
             return row

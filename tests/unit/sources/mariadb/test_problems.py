@@ -30,6 +30,7 @@ from airflow_cdc.sources.mysql.grants import MARIADB_NEEDS, parse_grants
 from airflow_cdc.sources.mysql.position import BinlogPosition
 from airflow_cdc.sources.mysql.probe import retention
 from airflow_cdc.sources.mysql.session import MySqlEndpoint, Session
+from airflow_cdc.sources.row import Row
 from tests.diagnosing import diagnose, make_plan
 from tests.unit.builders import CONNECTOR, PIPELINE, SOURCE, connector_with, seen
 
@@ -286,8 +287,8 @@ def test_what_mariadb_asks_for() -> None:
 @pytest.mark.parametrize("size", [0, 1073741824])
 def test_a_log_that_is_limited_by_its_size_has_no_forecast(size: int) -> None:
     session: Any = create_autospec(Session, instance=True)
-    session.row.return_value = {"now": 1000.0}
-    session.rows.side_effect = lambda sql, *_args, **_more: [{"Value": str(size)}] if "total_size" in sql else []
+    session.row.return_value = Row(now=1000.0)
+    session.rows.side_effect = lambda sql, *_args, **_more: [Row(Value=str(size))] if "total_size" in sql else []
     found = retention(session, MySqlEndpoint("h", 3306, "u", "p"), "", ())
     assert (found is None) is bool(size)
 

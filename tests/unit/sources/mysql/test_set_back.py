@@ -13,6 +13,7 @@ from airflow_cdc.core.codec import plain, read
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.sources.mariadb.identity import _aged
 from airflow_cdc.sources.mysql.server_log import read_identity, read_xa
+from airflow_cdc.sources.row import Row
 
 NOW = "2026-10-25T00:59:55.000000"
 START = datetime(2026, 11, 28, tzinfo=UTC)
@@ -26,11 +27,11 @@ class Answering:
     def __init__(self, uptime: int) -> None:
         self.uptime = uptime % 2**64
 
-    def row(self, statement: str, **_: Any) -> dict[str, Any]:
+    def row(self, statement: str, **_: Any) -> Row:
         up = {"Variable_name": "Uptime", "Value": str(self.uptime)}
-        return up if "Uptime" in statement else {"uuid": "U", "id": 7, "now": NOW}
+        return Row(up if "Uptime" in statement else {"uuid": "U", "id": 7, "now": NOW})
 
-    def rows(self, statement: str, **_: Any) -> list[dict[str, Any]]:
+    def rows(self, statement: str, **_: Any) -> list[Row]:
         del statement
         return []
 

@@ -8,6 +8,7 @@ import pytest
 
 from airflow_cdc.sources.postgres.position import Lsn
 from airflow_cdc.sources.postgres.slot import Slot, WalStatus, forecast
+from airflow_cdc.sources.row import Row
 
 # as PostgreSQL 15 and 18 gave them
 OF_15: dict[str, Any] = {
@@ -26,7 +27,7 @@ OF_18 = OF_15 | {
 
 @pytest.mark.parametrize("row", [OF_15, OF_18])
 def test_a_healthy_one(row: dict[str, Any]) -> None:
-    slot = Slot.from_row(row)
+    slot = Slot.from_row(Row(row))
     assert (slot.name, slot.active, slot.invalidated, slot.wal_status) == ("x", False, "", WalStatus.RESERVED)
     assert slot.restart == Lsn.parse("0/14F6440")
     assert slot.retained(Lsn.parse("0/14F6478")) == 0x38
@@ -44,7 +45,7 @@ def test_a_healthy_one(row: dict[str, Any]) -> None:
     ],
 )
 def test_why_one_can_never_be_read_again(change: dict[str, Any], why: str) -> None:
-    assert Slot.from_row(OF_18 | change).invalidated == why
+    assert Slot.from_row(Row(OF_18 | change)).invalidated == why
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_why_one_can_never_be_read_again(change: dict[str, Any], why: str) -> No
     ],
 )
 def test_a_fresh_synchronised_slot_does_not_survive_a_promotion(change: dict[str, Any], survives: bool) -> None:
-    assert Slot.from_row(OF_18 | change).survives_failover is survives
+    assert Slot.from_row(Row(OF_18 | change)).survives_failover is survives
 
 
 @pytest.mark.parametrize(
@@ -83,12 +84,12 @@ def test_forecast(
     left: float | None,
     earliest: float | None,
 ) -> None:
-    slot = Slot.from_row(OF_18 | {"safe_wal_size": safe}, idle)
+    slot = Slot.from_row(Row(OF_18 | {"safe_wal_size": safe}), idle)
     said = forecast(slot, Lsn.parse("0/14F6478"), rate, timeout)
     assert said.left_s == left
     assert said.earliest_s == earliest
 
 
 def test_a_forecast_is_said_in_bytes_and_hours() -> None:
-    text = str(forecast(Slot.from_row(OF_18 | {"safe_wal_size": 36_000_000}), Lsn.parse("0/14F6478"), 1000.0))
+    text = str(forecast(Slot.from_row(Row(OF_18 | {"safe_wal_size": 36_000_000})), Lsn.parse("0/14F6478"), 1000.0))
     assert text == "keeps 56 bytes, 36,000,000 bytes left, 3,600,000 bytes of log an hour, may be lost in 10 h"
