@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.feeder import FeederFacts
     from airflow_cdc.core.offset import StoredOffset
     from airflow_cdc.core.pipeline import Pipeline
-    from airflow_cdc.core.position import Available, JsonObject
+    from airflow_cdc.core.position import Available, JsonObject, Position
     from airflow_cdc.core.stamp import Stamp
     from airflow_cdc.core.table import Table
 
@@ -86,26 +86,26 @@ class SourceFacts(ABC):
         """Whether a change is known to follow the position that the server was asked about."""
 
     @abstractmethod
-    def available(self, position: Any) -> Available:
+    def available(self, position: Position) -> Available:
         """The single judge of whether a connector at this position would still find every later change, by these facts.
 
         Raises PositionError for a position of another kind of source.
         """
 
     @abstractmethod
-    def read_all(self, position: Any) -> bool:
+    def read_all(self, position: Position) -> bool:
         """Whether a connector at this position has read all of the log."""
 
     @abstractmethod
-    def behind(self, position: Any) -> int | None:
+    def behind(self, position: Position) -> int | None:
         """How many transactions, at most, a connector at this position has not read yet; None: unknown."""
 
     @abstractmethod
-    def margin(self, position: Any) -> Margin | None:
+    def margin(self, position: Position) -> Margin | None:
         """How much of the log may be purged before the position is lost; None if unknown."""
 
     @abstractmethod
-    def purge_forecast(self, position: Any) -> PurgeForecast | None:
+    def purge_forecast(self, position: Position) -> PurgeForecast | None:
         """How long at least the position stays available; None if unknown."""
 
 

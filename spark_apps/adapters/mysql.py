@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.leaves import KeyHash
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_cdc.decisions.apply.ddl import Ddl
     from airflow_cdc.decisions.apply.schema_change import SchemaChange
     from airflow_cdc.sources.mysql.client import BinlogSource
+    from airflow_cdc.sources.mysql.facts import BinlogFacts
     from airflow_cdc.spark_apps.ports import Defaults
 
 
@@ -43,7 +44,7 @@ class MySqlReader(MySqlRows, MySqlLog):
 
     key_hash = KeyHash.CRC32
 
-    def __init__(self, source: BinlogSource[Any], *, exact_views: bool = False) -> None:
+    def __init__(self, source: BinlogSource[BinlogFacts], *, exact_views: bool = False) -> None:
         super().__init__(source)
         self.exact_views = exact_views
 
@@ -62,7 +63,7 @@ class MySqlReader(MySqlRows, MySqlLog):
         return source_defaults(self._source, tables)
 
 
-def source_defaults(source: BinlogSource[Any], tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
+def source_defaults(source: BinlogSource[BinlogFacts], tables: Sequence[Table]) -> dict[str, dict[str, str | None]]:
     """Table → column → its default at the source (None: it has none, or NULL): a literal in quotes, else an expression.
 
     So the text 'NULL' or 'CURRENT_TIMESTAMP' is not mistaken for the keyword. MariaDB adds the quotes itself, and writes

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.core.errors import SourceError
 from airflow_cdc.core.poll import poll_until
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Table
     from airflow_cdc.sources.mysql.capabilities import ServerVersion
     from airflow_cdc.sources.mysql.client import BinlogSource
+    from airflow_cdc.sources.mysql.facts import BinlogFacts
     from airflow_cdc.sources.mysql.session import Session
 
 log = logging.getLogger("airflow_cdc.snapshot")
@@ -47,7 +48,7 @@ def door_of(token: str) -> str:
     return f"{token}_door"
 
 
-def exact_view(source: BinlogSource[Any], table: Table, token: str, read: Callable[[], None]) -> Watermark:
+def exact_view(source: BinlogSource[BinlogFacts], table: Table, token: str, read: Callable[[], None]) -> Watermark:
     """Run `read` in a thread; its connection opens its view, and takes the lock `token`, while `table` stands still.
 
     Returns the position of that view once `read` has finished. Raises SourceError if the table lock cannot be taken, or

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.table import Column, Table
     from airflow_cdc.core.types import LogicalType
     from airflow_cdc.sources.mysql.client import BinlogSource
+    from airflow_cdc.sources.mysql.facts import BinlogFacts
 
 log = logging.getLogger("airflow_cdc.snapshot")
 
@@ -60,7 +61,7 @@ class FewRows:
     that was lost meanwhile, or that leads elsewhere now, is no longer used.
     """
 
-    def __init__(self, source: BinlogSource[Any], init: Callable[[], str]) -> None:
+    def __init__(self, source: BinlogSource[BinlogFacts], init: Callable[[], str]) -> None:
         self._source, self._init = source, init
         self._mine = threading.local()
         self._opened: list[Session] = []

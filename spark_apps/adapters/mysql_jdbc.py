@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pymysql.constants import CLIENT
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.table import Table
 from airflow_cdc.sources.mysql.client import BinlogSource
+from airflow_cdc.sources.mysql.facts import BinlogFacts
 from airflow_cdc.sources.mysql.quoting import quote_ident, quote_table
 from airflow_cdc.sources.mysql.types import read_sql
 from airflow_cdc.sources.tls import Mode, mode_of
@@ -31,7 +32,7 @@ _SSL_MODES = {
 
 
 def jdbc_options(
-    source: BinlogSource[Any], init_statement: str, fetched_rows: int, *, several_statements: bool = False
+    source: BinlogSource[BinlogFacts], init_statement: str, fetched_rows: int, *, several_statements: bool = False
 ) -> dict[str, str]:
     """Options of Spark's JDBC reader, password included: never for a log.
 
@@ -57,7 +58,7 @@ def jdbc_options(
     }
 
 
-def _query(settings: Mapping[str, str], source: BinlogSource[Any]) -> str:
+def _query(settings: Mapping[str, str], source: BinlogSource[BinlogFacts]) -> str:
     """The URL's settings, unescaped: this driver decodes none (a certificate with an escaped path is not found)."""
     for name, value in settings.items():
         if set(value) & set("&?#"):
@@ -69,7 +70,7 @@ def _query(settings: Mapping[str, str], source: BinlogSource[Any]) -> str:
     return "&".join(f"{name}={value}" for name, value in settings.items())
 
 
-def _tls(source: BinlogSource[Any]) -> dict[str, str]:
+def _tls(source: BinlogSource[BinlogFacts]) -> dict[str, str]:
     ssl: Mapping[str, object] = {key: value for key, value in (source.endpoint.ssl or {}).items() if value}
     if "cert" in ssl:
         raise ConfigError(
@@ -86,7 +87,7 @@ def _tls(source: BinlogSource[Any]) -> dict[str, str]:
     return {"sslMode": _SSL_MODES[mode], **ca, **key}
 
 
-def _offers_tls(source: BinlogSource[Any]) -> bool:
+def _offers_tls(source: BinlogSource[BinlogFacts]) -> bool:
     with closing(source.connect()) as connection:
         capabilities: int = getattr(connection, "server_capabilities", 0)
     return bool(capabilities & CLIENT.SSL)

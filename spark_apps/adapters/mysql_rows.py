@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.table import Table
 from airflow_cdc.decisions.compare.chunk import Chunk, Key, TableSize, batches
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from airflow_cdc.core.position import Watermark
     from airflow_cdc.sources.mysql.client import BinlogSource
+    from airflow_cdc.sources.mysql.facts import BinlogFacts
 
 VISIBLE_SECONDS = 60.0
 
@@ -34,7 +35,7 @@ class MySqlRows:
     exact_views = False
     fresh_estimates = "SET @@SESSION.information_schema_stats_expiry = 0"  # else a day old
 
-    def __init__(self, source: BinlogSource[Any]) -> None:
+    def __init__(self, source: BinlogSource[BinlogFacts]) -> None:
         self._source = source
         self._last_init = ("", "")
         self._known = dict[str, TableSize]()

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from airflow_cdc.core.position import Watermark
     from airflow_cdc.decisions.compare.verdict import Rows
     from airflow_cdc.sources.mysql.client import BinlogSource
+    from airflow_cdc.sources.mysql.facts import BinlogFacts
     from airflow_cdc.sources.mysql.session import Session
 
 # Keys per statement: each literal has up to a few hundred bytes, far below max_allowed_packet's default.
@@ -107,7 +108,9 @@ def _where(table: Table, keys: Sequence[str]) -> str:
 
 
 @contextmanager
-def open_view(source: BinlogSource[Any], table: Table, init: str, *, exact: bool = False) -> Iterator[MySqlView]:
+def open_view(
+    source: BinlogSource[BinlogFacts], table: Table, init: str, *, exact: bool = False
+) -> Iterator[MySqlView]:
     """One read view on a connection that proved its server by `init` (INV 9); closed at the end of the block.
 
     For a table without a key, and if it is to be `exact`, the view's exact position is known, because the table is locked
@@ -128,7 +131,7 @@ def open_view(source: BinlogSource[Any], table: Table, init: str, *, exact: bool
 
 @contextmanager
 def open_views(
-    source: BinlogSource[Any], tables: Sequence[Table], init: str, *, exact: bool = False
+    source: BinlogSource[BinlogFacts], tables: Sequence[Table], init: str, *, exact: bool = False
 ) -> Iterator[list[MySqlView]]:
     """A view of each table, as open_view opens it; the tables with a key share one, and so one connection, unless exact."""
     shared = [table for table in tables if not (table.keyless or exact)]
@@ -152,7 +155,7 @@ def _why_locked(table: Table) -> str:
 
 
 @contextmanager
-def locked(source: BinlogSource[Any], table: Table) -> Iterator[Session]:
+def locked(source: BinlogSource[BinlogFacts], table: Table) -> Iterator[Session]:
     """Lock the table against writes; once the lock is granted, commits that were under way are done and visible."""
     with source.session() as session:
         session.run(f"SET @@SESSION.lock_wait_timeout = {LOCK_WAIT_SECONDS}", doing="bound the wait for the lock")

@@ -140,8 +140,8 @@ class MariaDbSource(BinlogSource[MariaDbFacts]):
         domains = domain_facts(session, files) if files and session.version.can(Capability.GTID_DOMAINS) else None
         return MariaDbFacts(**common, domains=domains, compressed=is_compressed(session))
 
-    def _facts_at(self, session: Session, facts: MariaDbFacts, position: Position | None) -> MariaDbFacts:
-        facts = replace(facts, xa=read_xa(session, self._identity(session)))
+    def _facts_at(self, session: Session, position: Position | None) -> MariaDbFacts:
+        facts = replace(self._facts(session), xa=read_xa(session, self._identity(session)))
         if facts.domains is None or position is None:
             return facts
         here = mariadb_position(position)

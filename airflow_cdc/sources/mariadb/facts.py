@@ -78,8 +78,8 @@ class MariaDbFacts(BinlogFacts):
                 return Available(Availability.LOST, f"{why}: {missing}")
         return Available(Availability.AVAILABLE, "every transaction after the stored place is still in the log")
 
-    def by_gtid(self, position: MariaDbPosition) -> bool:
-        return bool(position.domains)
+    def by_gtid(self, position: Position) -> bool:
+        return bool(mariadb_position(position).domains)
 
     def unseen(self, position: MariaDbPosition) -> Domains:
         """The transactions of the position that this server lost or never logged."""
@@ -87,33 +87,36 @@ class MariaDbFacts(BinlogFacts):
             return Domains()
         return self.domains.logged.lacks(position.domains)
 
-    def lacks_purged(self, position: MariaDbPosition) -> bool:
-        if self.domains is None or position.domains is None:
+    def lacks_purged(self, position: Position) -> bool:
+        domains = mariadb_position(position).domains
+        if self.domains is None or domains is None:
             return False
-        return bool(self.domains.purged - position.domains)
+        return bool(self.domains.purged - domains)
 
-    def is_own_log(self, position: MariaDbPosition, known: Collection[str]) -> bool:  # noqa: ARG002 - the position names no server
+    def is_own_log(self, position: Position, known: Collection[str]) -> bool:  # noqa: ARG002 - the position names no server
         """Whether the position was written under this server's id, in a file that begins before the stored GTIDs.
 
         After a failover a file of the same name is another file. That it also holds the stored GTIDs proves nothing,
         because servers that apply the same changes rotate at about the same time.
         """
-        if not position.domains:
+        own = mariadb_position(position)
+        if not own.domains:
             return True
         begins = None if self.domains is None else self.domains.begins
-        return begins is not None and begins.issubset(position.domains) and may_be_on(position, self.server_id)
+        return begins is not None and begins.issubset(own.domains) and may_be_on(own, self.server_id)
 
-    def read_all(self, position: MariaDbPosition) -> bool:
+    def read_all(self, position: Position) -> bool:
         """Whether nothing was logged after the position; without GTIDs, file and position decide."""
-        if position.domains:
-            return self.domains is not None and self.domains.logged.position.issubset(position.domains)
-        place = position.place
-        return place.comparable(self.current) and place >= self.current
+        own = mariadb_position(position)
+        if own.domains:
+            return self.domains is not None and self.domains.logged.position.issubset(own.domains)
+        return own.place.comparable(self.current) and own.place >= self.current
 
-    def behind(self, position: MariaDbPosition) -> int | None:
-        if self.domains is None or position.domains is None:
+    def behind(self, position: Position) -> int | None:
+        domains = mariadb_position(position).domains
+        if self.domains is None or domains is None:
             return None
-        return (self.domains.logged.position - position.domains).count
+        return (self.domains.logged.position - domains).count
 
 
 def events_of(look: EventAtPosition) -> int | None:

@@ -83,7 +83,7 @@ __all__ = ["MySqlEndpoint", "MySqlSource", "ServerIdentity", "XaTransaction"]
 FORECAST_FILES: Final = 8
 
 
-F = TypeVar("F", bound=BinlogFacts)
+F = TypeVar("F", bound=BinlogFacts, covariant=True)  # noqa: PLC0105
 
 
 class BinlogSource(BinlogWords, Generic[F]):
@@ -156,7 +156,7 @@ class BinlogSource(BinlogWords, Generic[F]):
         place = place_in_binlog(position)
         with self.session() as session:
             self._check_make(session)
-            facts = self._facts_at(session, self._facts(session), position)
+            facts = self._facts_at(session, position)
             files = facts.binlog_files
             needs = read_grants(session).missing(tables, gtid=facts.gtid_mode == "ON", hold=False)
             return replace(
@@ -178,9 +178,9 @@ class BinlogSource(BinlogWords, Generic[F]):
         """The facts, including those that only this make of server has."""
         raise NotImplementedError
 
-    def _facts_at(self, session: Session, facts: F, position: Position | None) -> F:  # noqa: ARG002 - for makes that do
+    def _facts_at(self, session: Session, position: Position | None) -> F:  # noqa: ARG002 - for makes that do
         """The facts plus those only this make has about a stored place, or only a diagnosis needs."""
-        return facts
+        return self._facts(session)
 
     def _common(self, session: Session) -> Common:
         """The facts that are read in the same way from every make."""
@@ -493,5 +493,6 @@ class MySqlSource(BinlogSource[MySqlFacts]):
         common = self._common(session)
         return MySqlFacts(**common, gtid_executed=executed, gtid_purged=purged, gtid_owned=owned)
 
-    def _facts_at(self, session: Session, facts: MySqlFacts, position: Position | None) -> MySqlFacts:  # noqa: ARG002
+    def _facts_at(self, session: Session, position: Position | None) -> MySqlFacts:  # noqa: ARG002
+        facts = self._facts(session)
         return replace(facts, identity=facts.server_uuid, xa=read_xa(session, read_identity(session)))

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol, TypedDict, cast, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 from airflow_cdc.core.errors import PositionError
 from airflow_cdc.core.forecast import Margin, PurgeForecast
@@ -17,7 +17,7 @@ from airflow_cdc.sources.errors import OTHER_POSITION
 from airflow_cdc.sources.mysql.availability import availability
 from airflow_cdc.sources.mysql.forecast import purge_forecast
 from airflow_cdc.sources.mysql.gtid import GtidSet
-from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
+from airflow_cdc.sources.mysql.position import BinlogPosition, mysql_position
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,16 +93,19 @@ class InBinlog(Protocol):
     def server_id(self) -> int | None: ...
 
 
-def place_in_binlog(position: Position | None) -> BinlogPosition | None:
-    """The place in a binary log that a position names. Raises PositionError for another kind of source's position."""
-    if position is None:
-        return None
+def in_binlog(position: Position) -> InBinlog:
+    """`position` as one in a binary log. Raises PositionError for another kind of source's position."""
     if not isinstance(position, InBinlog):
         raise PositionError(
             f"{position} is a position of a {position.kind} source, which keeps no binary log",
             todo=OTHER_POSITION,
         )
-    return position.place
+    return position
+
+
+def place_in_binlog(position: Position | None) -> BinlogPosition | None:
+    """The place in a binary log that a position names. Raises PositionError for another kind of source's position."""
+    return None if position is None else in_binlog(position).place
 
 
 def may_be_on(position: InBinlog, server_id: int) -> bool:
@@ -177,27 +180,27 @@ class BinlogFacts(SourceFacts):
         return look is not None and look.place is EventBoundary.BOUNDARY and not look.read_to_the_end
 
     @abstractmethod
-    def by_gtid(self, position: Any) -> bool:
+    def by_gtid(self, position: Position) -> bool:
         """True if GTIDs say what was read; file and position are then ignored."""
 
     @abstractmethod
-    def lacks_purged(self, position: Any) -> bool:
+    def lacks_purged(self, position: Position) -> bool:
         """Whether the server purged transactions that a connector at this position has not read yet."""
 
     @abstractmethod
-    def is_own_log(self, position: Any, known: Collection[str]) -> bool:
+    def is_own_log(self, position: Position, known: Collection[str]) -> bool:
         """Whether file and position are of this server's log. With GTIDs they may be another server's after a failover.
 
         `known`: servers that the pipeline has been read from.
         """
 
-    def needed_file(self, position: Any) -> str:
+    def needed_file(self, position: Position | None) -> str:
         """The file at which a connector at this position reads on; "" if none is known. Raises PositionError."""
         place = place_in_binlog(position)
         return place.file if place else ""
 
-    def margin(self, position: InBinlog) -> Margin | None:
-        place, sizes = position.place, self.sizes
+    def margin(self, position: Position) -> Margin | None:
+        place, sizes = in_binlog(position).place, self.sizes
         if not sizes or not self.current.comparable(place):
             return None
         total = sum(sizes.values())
@@ -209,7 +212,7 @@ class BinlogFacts(SourceFacts):
         before = sum(s for name, s in sizes.items() if BinlogPosition(name, 0).file_number < place.file_number)
         return Margin(min(before + place.pos, total), total)
 
-    def purge_forecast(self, position: InBinlog) -> PurgeForecast | None:
+    def purge_forecast(self, position: Position) -> PurgeForecast | None:
         file = self.needed_file(position)
         if self.retention is None or file not in self.sizes:
             return None
@@ -241,20 +244,22 @@ class MySqlFacts(BinlogFacts):
     def available(self, position: Position) -> Available:
         return availability(self, mysql_position(position))
 
-    def by_gtid(self, position: MySqlPosition) -> bool:
-        return bool(position.gtids)
+    def by_gtid(self, position: Position) -> bool:
+        return bool(mysql_position(position).gtids)
 
-    def lacks_purged(self, position: MySqlPosition) -> bool:
-        if self.gtid_purged is None or position.gtids is None:
+    def lacks_purged(self, position: Position) -> bool:
+        gtids = mysql_position(position).gtids
+        if self.gtid_purged is None or gtids is None:
             return False
-        return bool(self.gtid_purged - position.gtids)
+        return bool(self.gtid_purged - gtids)
 
-    def is_own_log(self, position: MySqlPosition, known: Collection[str]) -> bool:
-        if not self.by_gtid(position):
+    def is_own_log(self, position: Position, known: Collection[str]) -> bool:
+        own = mysql_position(position)
+        if not own.gtids:
             return True
-        return self.server_uuid in known and may_be_on(position, self.server_id)
+        return self.server_uuid in known and may_be_on(own, self.server_id)
 
-    def needed_file(self, position: Any) -> str:
+    def needed_file(self, position: Position | None) -> str:
         """See BinlogFacts. By GTID nothing of a file is needed that was read, also where the connector still names it."""
         named = BinlogFacts.needed_file(self, position)
         if position is None or not self.by_gtid(position) or self.lacks_purged(position) or not self.binlog_files:
@@ -263,23 +268,24 @@ class MySqlFacts(BinlogFacts):
             return self.newest_file
         return named if named in self.sizes else self.binlog_files[0].name
 
-    def margin(self, position: InBinlog) -> Margin | None:
-        own = mysql_position(cast("Position", position))
-        if self.sizes and self.by_gtid(own) and self.read_all(own):
+    def margin(self, position: Position) -> Margin | None:
+        if self.sizes and self.by_gtid(position) and self.read_all(position):
             total = sum(self.sizes.values())
             return Margin(total, total)
         return BinlogFacts.margin(self, position)
 
-    def read_all(self, position: MySqlPosition) -> bool:
-        if self.gtid_mode == "ON" and not position.by_file:
-            return bool(position.gtids) and self.executed.issubset(position.gtids or GtidSet())
-        place = position.place
+    def read_all(self, position: Position) -> bool:
+        own = mysql_position(position)
+        if self.gtid_mode == "ON" and not own.by_file:
+            return bool(own.gtids) and self.executed.issubset(own.gtids or GtidSet())
+        place = own.place
         return place.comparable(self.current) and place >= self.current
 
-    def behind(self, position: MySqlPosition) -> int | None:
-        if self.gtid_executed is None or position.gtids is None:
+    def behind(self, position: Position) -> int | None:
+        gtids = mysql_position(position).gtids
+        if self.gtid_executed is None or gtids is None:
             return None
-        return (self.gtid_executed - position.gtids).count
+        return (self.gtid_executed - gtids).count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

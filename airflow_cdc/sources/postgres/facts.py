@@ -229,13 +229,13 @@ class PgFacts(SourceFacts):
                 return Available(Availability.LOST, f"slot {slot.name!r} {name} {lsn}")
         return Available(Availability.AVAILABLE, f"slot {slot.name!r} holds all after {slot.confirmed}")
 
-    def read_all(self, position: PgPosition) -> bool:
-        return position.lsn >= self.log.lsn
+    def read_all(self, position: Position) -> bool:
+        return postgres_position(position).lsn >= self.log.lsn
 
-    def behind(self, position: PgPosition) -> int | None:  # noqa: ARG002 - LSNs count bytes, not transactions
+    def behind(self, position: Position) -> int | None:  # noqa: ARG002 - LSNs count bytes, not transactions
         return None
 
-    def margin(self, position: PgPosition) -> Margin | None:  # noqa: ARG002 - the slot decides, not the position
+    def margin(self, position: Position) -> Margin | None:  # noqa: ARG002 - the slot decides, not the position
         limit = int(self.settings.get("max_slot_wal_keep_size") or -1) * 1024 * 1024
         if self.slot is None or limit <= 0:
             return None
@@ -243,7 +243,7 @@ class PgFacts(SourceFacts):
             return Margin(0, limit)
         return None if self.slot.safe_bytes is None else Margin(max(0, self.slot.safe_bytes), limit)
 
-    def purge_forecast(self, position: PgPosition) -> PurgeForecast | None:  # noqa: ARG002 - the slot decides, not the position
+    def purge_forecast(self, position: Position) -> PurgeForecast | None:  # noqa: ARG002 - the slot decides, not the position
         if self.forecast is None or self.slot is None or self.slot.invalidated:
             return None
         return PurgeForecast(self.forecast.earliest_s, in_newest_file=False, basis=str(self.forecast))
