@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 from airflow_cdc.core.errors import needs
 from airflow_cdc.core.pipeline import ConnectorSpec, ControlSpec, Pipeline, SinkSpec, SourceSpec, TransportSpec
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from airflow_cdc.core.setup import Setup
     from airflow_cdc.core.spark_jars import Need
 
-T = TypeVar("T")
+T = TypeVar("T", covariant=True)  # noqa: PLC0105
+
+
+class Hook(Protocol[T]):
+    """What makes an endpoint of an Airflow connection, whose id it is called with (hooks/base.py)."""
+
+    def endpoint(self) -> T: ...
+    async def aendpoint(self) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +83,7 @@ class SourceKind:
     settings: type[SourceSpec]
     endpoint: Lazy[Callable[..., DataEndpoint]]
     client: Lazy[Callable[..., Source]]
-    hook: Lazy[Any]
+    hook: Lazy[Callable[[str], Hook[DataEndpoint]]]
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     read_position: Lazy[ReadPosition] | None = None
@@ -121,7 +128,7 @@ class ConnectorKind:
     settings: type[ConnectorSpec]
     endpoint: Lazy[Callable[..., Endpoint]]
     client: Lazy[Callable[..., Connector]]
-    hook: Lazy[Any]
+    hook: Lazy[Callable[[str], Hook[Endpoint]]]
     reads: Mapping[str, Reads]
     through: tuple[str, ...]
     config_rules: Lazy[ConfigRules]
@@ -138,7 +145,7 @@ class RegistryKind:
 
     endpoint: Lazy[Callable[..., Endpoint]]
     client: Lazy[Any]
-    hook: Lazy[Any]
+    hook: Lazy[Callable[[str], Hook[Endpoint]]]
     form: Form
 
 
@@ -157,7 +164,7 @@ class TransportKind:
     settings: type[TransportSpec]
     endpoint: Lazy[Callable[..., Endpoint]]
     client: Lazy[Callable[..., Transport]]
-    hook: Lazy[Any] | None
+    hook: Lazy[Callable[[str], Hook[Endpoint]]] | None
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
@@ -189,7 +196,7 @@ class SinkKind:
     settings: type[SinkSpec]
     endpoint: Lazy[Callable[..., DataEndpoint]]
     client: Lazy[Callable[..., Sink]]
-    hook: Lazy[Any] | None
+    hook: Lazy[Callable[[str], Hook[DataEndpoint]]] | None
     form: Form | None = None
     setup: Lazy[Setup] | None = None
     jars: Lazy[tuple[Need, ...]] | None = None
@@ -215,7 +222,7 @@ class ControlKind:
     settings: type[ControlSpec]
     endpoint: Lazy[Callable[..., Endpoint]]
     client: Lazy[Callable[..., ControlStore]]
-    hook: Lazy[Any]
+    hook: Lazy[Callable[[str], Hook[Endpoint]]]
     form: Form | None = None
     setup: Lazy[Setup] | None = None
 

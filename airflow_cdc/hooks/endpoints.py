@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from airflow_cdc.core.endpoint import Endpoint
 from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.core.kind import Hook
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.settings import own_connection
-from airflow_cdc.hooks.base import CdcHook
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS
 from airflow_cdc.parts import Endpoints
 
 
-def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, CdcHook[Any]]]:
+def hooks_of(pipeline: Pipeline) -> tuple[dict[str, Hook[Endpoint]], dict[str, Hook[Endpoint]]]:
     """The hooks of the pipeline's parts, by part, and of the source's replicas, by connection."""
     source = SOURCES[pipeline.source.kind].hook.load()
-    parts = {
+    parts: dict[str, Hook[Endpoint]] = {
         "source": source(own_connection(pipeline.source)),
         "connector": CONNECTORS[pipeline.connector.kind].hook.load()(own_connection(pipeline.connector)),
     }
@@ -25,8 +26,8 @@ def hooks_of(pipeline: Pipeline) -> tuple[dict[str, CdcHook[Any]], dict[str, Cdc
     schemas = TRANSPORTS[pipeline.transport.kind].registry
     if schemas is not None and pipeline.transport.schemas_conn_id:
         parts["registry"] = schemas.hook.load()(pipeline.transport.schemas_conn_id)
-    if (hook := SINKS[pipeline.sink.kind].hook) is not None:
-        parts["sink"] = hook.load()(own_connection(pipeline.sink))
+    if (of_sink := SINKS[pipeline.sink.kind].hook) is not None:
+        parts["sink"] = of_sink.load()(own_connection(pipeline.sink))
     if pipeline.control is not None:
         parts["control"] = CONTROLS[pipeline.control.kind].hook.load()(own_connection(pipeline.control))
     return parts, {conn_id: source(conn_id) for conn_id in pipeline.source.replicas}

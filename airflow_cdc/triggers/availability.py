@@ -44,8 +44,7 @@ class PositionTrigger(ProbeTrigger[DataEndpoint]):
         return {"conn_id": self.conn_id, **self.asked}
 
     async def prepare(self) -> DataEndpoint:
-        endpoint: DataEndpoint = await SOURCES[str(self.position["kind"])].hook.load()(self.conn_id).aendpoint()
-        return endpoint
+        return await SOURCES[str(self.position["kind"])].hook.load()(self.conn_id).aendpoint()
 
     def probe(self, prepared: DataEndpoint) -> Answer:
         source = SOURCES[str(self.position["kind"])].client.load()(prepared)

@@ -66,7 +66,7 @@ PIPELINES["pipelines"]["shop"] |= {
 KINDS = {
     kind.hook for wing in (SOURCES, CONNECTORS, TRANSPORTS, SINKS, CONTROLS) for kind in wing.values() if kind.hook
 }
-HOOKS: tuple[CdcHook[Any], ...] = tuple(hook.load()("c") for hook in KINDS)
+HOOKS: tuple[CdcHook[Any], ...] = tuple(made for hook in KINDS if isinstance(made := hook.load()("c"), CdcHook))
 EXTRA = {
     "ssl_mode": "verify_identity", "ssl_ca": "/ca.pem", "connect_timeout": 10, "bootstrap.servers": "a:1,b:2", "url": ADDRESSES[0],
     "ssl": '{"ca": "/ca.pem"}', "verify": "true", "security.protocol": "SASL_SSL", "shards": 2, "management": ADDRESSES[1], "dialect": "postgres",

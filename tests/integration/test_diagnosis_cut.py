@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -69,29 +70,31 @@ class Leash(Proxy):
 
 
 def through_mysql(clients: Parts, leash: Leash) -> Parts:
-    return replace(clients, source=MySqlSource(replace(clients.source.endpoint, host=HOST, port=leash.port)))
+    endpoint: Any = clients.source.endpoint
+    return replace(clients, source=MySqlSource(replace(endpoint, host=HOST, port=leash.port)))
 
 
 def through_connect(clients: Parts, leash: Leash) -> Parts:
+    endpoint: Any = clients.connector.endpoint
     url = f"http://{HOST}:{leash.port}"
-    return replace(
-        clients, connector=DebeziumConnector(replace(clients.connector.endpoint, url=url, retry_for=1), MySqlCodec())
-    )
+    return replace(clients, connector=DebeziumConnector(replace(endpoint, url=url, retry_for=1), MySqlCodec()))
 
 
 def through_kafka(clients: Parts, leash: Leash) -> Parts:
     """The first connection only: the broker then names its own address."""
+    endpoint: Any = clients.transport.endpoint
     bootstrap = f"{HOST}:{leash.port}"
-    return replace(
-        clients, transport=KafkaTransport(replace(clients.transport.endpoint, bootstrap=bootstrap, timeout=3))
-    )
+    return replace(clients, transport=KafkaTransport(replace(endpoint, bootstrap=bootstrap, timeout=3)))
 
 
 def server_of(clients: Parts) -> dict[str, tuple[str, int]]:
-    connect = urlsplit(clients.connector.endpoint.url)
-    broker, _, port = clients.transport.endpoint.bootstrap.rpartition(":")
+    source: Any = clients.source.endpoint
+    worker: Any = clients.connector.endpoint
+    kafka: Any = clients.transport.endpoint
+    connect = urlsplit(worker.url)
+    broker, _, port = kafka.bootstrap.rpartition(":")
     return {
-        "mysql": (clients.source.endpoint.host, clients.source.endpoint.port),
+        "mysql": (source.host, source.port),
         "connect": (str(connect.hostname), int(connect.port or 0)),
         "kafka": (broker, int(port)),
     }

@@ -173,9 +173,8 @@ def recovering(followed: Followed) -> Run:
 def last_image(followed: Followed, table: str, number: int) -> dict[str, Any]:
     """The newest row image in the topic of the row with this id."""
     topic = f"{followed.base.pipeline.connector.name}.{followed.rig.schema}.{table}"
-    found = [
-        json.loads(record.value) for record in read_all(followed.base.clients.transport.endpoint, topic) if record.value
-    ]
+    kafka: Any = followed.base.clients.transport.endpoint
+    found = [json.loads(record.value) for record in read_all(kafka, topic) if record.value]
     bodies = [event.get("payload", event) for event in found]
     return dict([body["after"] for body in bodies if (body["after"] or {}).get("id") == number][-1])
 

@@ -149,11 +149,13 @@ def declared(run: Run) -> dict[str, Any]:
 
 def addresses(run: Run) -> dict[str, connections.Connection]:
     """The connections to its servers, by id."""
-    source = run.clients.source.endpoint
+    source: Any = run.clients.source.endpoint
+    connect: Any = run.clients.connector.endpoint
+    kafka: Any = run.clients.transport.endpoint
     return {
         "m": connections.to_source(source.host, source.port, source.user, source.password),
-        "c": connections.to_connect(run.clients.connector.endpoint.url),
-        "k": connections.to_kafka(run.clients.transport.endpoint.bootstrap),
+        "c": connections.to_connect(connect.url),
+        "k": connections.to_kafka(kafka.bootstrap),
     }
 
 

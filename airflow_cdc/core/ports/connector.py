@@ -9,7 +9,7 @@ from airflow_cdc.core.endpoint import Client
 from airflow_cdc.core.ports.transport import Transport
 
 if TYPE_CHECKING:
-    from airflow_cdc.core.endpoint import Login
+    from airflow_cdc.core.endpoint import Endpoint, Login
     from airflow_cdc.core.observation import (
         Capture,
         ConnectorFacts,
@@ -29,7 +29,7 @@ class Connector(Client, Protocol):
     """
 
     @property
-    def endpoint(self) -> Any:
+    def endpoint(self) -> Endpoint:
         """Its kind's own Endpoint, for the kind's own adapters."""
         ...
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_cdc.core.endpoint import Client
 from airflow_cdc.core.transactions import Transactions
 
 if TYPE_CHECKING:
     from airflow_cdc.core.check import Check
-    from airflow_cdc.core.endpoint import Login
+    from airflow_cdc.core.endpoint import DataEndpoint, Login
     from airflow_cdc.core.forecast import Forecast, Retention
     from airflow_cdc.core.hold import HoldLimits, HoldState
     from airflow_cdc.core.observation import ReplicaFacts, SourceFacts
@@ -25,7 +25,7 @@ class Source(Client, Protocol):
     """A source database server. Every method raises SourceError for a server that fails or refuses."""
 
     @property
-    def endpoint(self) -> Any:
+    def endpoint(self) -> DataEndpoint:
         """Its kind's own DataEndpoint, for the kind's own adapters."""
         ...
 

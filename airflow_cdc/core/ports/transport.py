@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_cdc.core.endpoint import Client
 from airflow_cdc.core.ports.feeder import Groups
 
 if TYPE_CHECKING:
+    from airflow_cdc.core.endpoint import Endpoint
     from airflow_cdc.core.topics import NewestRecord, Outgoing, PartitionRanges, TopicState
 
 
@@ -16,7 +17,7 @@ class Transport(Client, Protocol):
     """The topics between connector and sink. Topics that do not exist are absent from answers. Raises TransportError."""
 
     @property
-    def endpoint(self) -> Any:
+    def endpoint(self) -> Endpoint:
         """Its kind's own Endpoint, for the kind's own adapters."""
         ...
 

@@ -147,7 +147,7 @@ def test_the_messages_of_canal_s_own_queue_are_moved_to_a_stream(made: Made) -> 
     arrived(made, scene, 3)
     assert scene.diagnosis().code == "HEALTHY", scene.diagnosis()
     assert scene.ids() == []
-    transport = scene.run.clients.transport
+    transport: Any = scene.run.clients.transport
     assert transport.gathered([made.name])[made.name].partitions == {0: (0, 3)}
     assert (scene.ids(), made.depth(made.name)) == ([1, 2, 3], 0)
     assert transport.endpoint.stream == f"{made.name}.stream"

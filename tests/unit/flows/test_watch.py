@@ -325,7 +325,8 @@ def test_the_trigger_finds_the_pipelines_connections(registry: Any, connections:
     prepared = asyncio.run(trigger.prepare())
     assert prepared.pipeline.name == "shop"
     assert prepared.clients.transport.where == "Kafka broker:9092"
-    assert prepared.clients.connector.endpoint.retry_for < 5  # a look is soon repeated: it does not wait as a step does
+    connect: Any = prepared.clients.connector.endpoint
+    assert connect.retry_for < 5  # a look is soon repeated: it does not wait as a step does
     path, kwargs = trigger.serialize()
     assert path == "airflow_cdc.triggers.watch.PipelineTrigger"
     assert PipelineTrigger(**kwargs).serialize() == (path, kwargs)

@@ -70,7 +70,8 @@ def test_calls_its_step_once_and_returns_plain_json(
     assert isinstance(run, Run)
     assert (run.pipeline.name, run.run_id, run.report_dir) == ("shop", "manual__1", str(tmp_path / "reports"))
     assert run.options == RunOptions(note="why", strategy="auto")
-    assert run.clients.source.endpoint.password == SECRETS["mysql"]
+    source: Any = run.clients.source.endpoint
+    assert source.password == SECRETS["mysql"]
     assert SECRETS["mysql"] not in repr(run)
 
 
