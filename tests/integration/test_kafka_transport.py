@@ -249,7 +249,7 @@ def test_newest_schema_history(transport: KafkaTransport, kafka: str, topics: To
     ]
     send(kafka, topic, *[(None, record) for record in records])
     found = fold_history(transport.history_records(topic))
-    assert [c["name"] for c in found["shop.a"]["columns"]] == ["id", "v"]
+    assert [c["name"] for c in found["shop.a"].each("columns")] == ["id", "v"]
     assert set(found) == {"shop.a", "shop.c"}
     assert set(fold_history(transport.history_records(topic), "s")) == {"shop.a"}
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.errors import MALFORMED, PositionError, TransportError
 from airflow_cdc.core.position import Position
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.diagnosis.connector_rows import NOT_IN_HISTORY
+from airflow_cdc.fields import Fields
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
 from airflow_cdc.sources.mariadb.position import MariaDbPosition
 from airflow_cdc.sources.mysql.ddl_text import unescaped
@@ -118,7 +119,7 @@ _SIZES: Final[dict[str, tuple[Callable[[MySqlWords], object], Callable[[_Old], o
 _SIGNED: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
 
 
-def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, ...]:
+def compare_history(defn: Table, hist: Mapping[str, object] | None) -> tuple[str, ...]:
     """How a table of the schema history differs from the source's definition; () when it does not.
 
     Compared: columns by name and order, type, length, unsigned, character set, labels of ENUM and SET
@@ -128,8 +129,9 @@ def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, .
     if hist is None:
         return (NOT_IN_HISTORY,)
     try:
-        old = [_old_column(column) for column in hist["columns"]]
-        key = tuple(str(name) for name in hist["primaryKeyColumnNames"])
+        table = Fields(hist)
+        old = [_old_column(column) for column in table.each("columns", needed=True)]
+        key = table.texts("primaryKeyColumnNames", needed=True)
     except MALFORMED as error:
         return (f"the table cannot be compared: {type(error).__name__} {error}",)
     differences = _order(defn, old)
@@ -140,13 +142,14 @@ def compare_history(defn: Table, hist: Mapping[str, Any] | None) -> tuple[str, .
     return tuple(differences)
 
 
-def column_defs(hist: Mapping[str, Any]) -> dict[str, Column]:
+def column_defs(hist: Mapping[str, object]) -> dict[str, Column]:
     """The columns of a table of the schema history, with the properties that decoding depends on.
 
     Sizes are as a server reports them. Collation, SRID and whether a column is generated are not in the history. Raises
     one of MALFORMED for a table of another shape.
     """
-    return {column.name: _column_def(column) for column in map(_old_column, hist["columns"])}
+    columns = Fields(hist).each("columns", needed=True)
+    return {column.name: _column_def(column) for column in map(_old_column, columns)}
 
 
 def _column_def(old: _Old) -> Column:
@@ -167,17 +170,17 @@ def _column_def(old: _Old) -> Column:
     return mysql_column(old.name, old.ordinal, words, nullable=old.optional)
 
 
-def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict[str, dict[str, Any]]:
+def fold_history(records: Iterable[Mapping[str, object]], server: str = "") -> dict[str, Fields]:
     """The newest table per full name ("shop.orders") after all records, oldest first.
 
     As Debezium does on start: CREATE and ALTER replace, DROP removes, a rename removes the old name. A
     DROP DATABASE, which carries no table changes, removes its tables. `server`: only records of this
     topic.prefix, "" for all. Raises TransportError for a record of another shape.
     """
-    tables: dict[str, dict[str, Any]] = {}
+    tables: dict[str, Fields] = {}
     for record in records:
         try:
-            tables = _folded(tables, record, server)
+            tables = _folded(tables, Fields(record), server)
         except MALFORMED as error:
             raise TransportError(
                 f"a schema history record cannot be read: {error!r}", todo="Rebuild the history in a new topic."
@@ -185,19 +188,19 @@ def fold_history(records: Iterable[Mapping[str, Any]], server: str = "") -> dict
     return tables
 
 
-def _folded(tables: dict[str, dict[str, Any]], record: Mapping[str, Any], server: str) -> dict[str, dict[str, Any]]:
-    if server and (record.get("source") or {}).get("server", server) != server:
+def _folded(tables: dict[str, Fields], record: Fields, server: str) -> dict[str, Fields]:
+    if server and record.inner("source").get("server", server) != server:
         return tables
-    changes = record.get("tableChanges") or []
+    changes = record.each("tableChanges")
     for change in changes:
         _apply(tables, change)
-    if not changes and (match := _DROP_SCHEMA.match(record.get("ddl") or "")):
+    if not changes and (match := _DROP_SCHEMA.match(record.text("ddl", ""))):
         schema = match[1].strip("`")
         return {name: table for name, table in tables.items() if not name.startswith(f"{schema}.")}
     return tables
 
 
-def read_at(records: Iterable[Mapping[str, Any]], start: Position) -> list[Mapping[str, Any]]:
+def read_at(records: Iterable[Mapping[str, object]], start: Position) -> list[Mapping[str, object]]:
     """The records that Debezium reads when it starts at this position: it skips those that it considers later.
 
     After a RESET it skips the old records: their tables are then unknown at the first event, or known with an older
@@ -207,13 +210,14 @@ def read_at(records: Iterable[Mapping[str, Any]], start: Position) -> list[Mappi
     return [record for record in records if _at_or_before(record.get("position"), there)]
 
 
-def _at_or_before(position: Any, start: MySqlPosition | MariaDbPosition) -> bool:
+def _at_or_before(position: object, start: MySqlPosition | MariaDbPosition) -> bool:
     """Like Debezium's BinlogHistoryRecordComparator, except that files of two servers are not compared by time."""
     try:
-        gtids = position.get("gtids")
-        if (known := _read_before(start, gtids or "")) is not None:
+        place = Fields.of(position)
+        gtids = place.text("gtids", "")
+        if (known := _read_before(start, gtids)) is not None:
             return known
-        return not gtids and BinlogPosition(position["file"], position["pos"]) <= start.place
+        return not gtids and BinlogPosition(place.text("file"), place.number("pos")) <= start.place
     except (PositionError, *MALFORMED):
         return False
 
@@ -225,20 +229,19 @@ def _read_before(start: MySqlPosition | MariaDbPosition, gtids: str) -> bool | N
     return None if start.gtids is None else GtidSet.parse(gtids).issubset(start.gtids)
 
 
-def newest_snapshot_ms(records: Iterable[Mapping[str, Any]]) -> int | None:
+def newest_snapshot_ms(records: Iterable[Mapping[str, object]]) -> int | None:
     """When the connector last wrote its history from a snapshot (epoch milliseconds), or None."""
-    times = [
-        record for record in records if (record.get("position") or {}).get("snapshot") in (True, "true", "INITIAL")
-    ]
-    return max((int(record.get("ts_ms") or 0) for record in times), default=None)
+    written = (Fields(record) for record in records)
+    times = [record for record in written if record.inner("position").get("snapshot") in (True, "true", "INITIAL")]
+    return max((record.number("ts_ms") if record.get("ts_ms") else 0 for record in times), default=None)
 
 
-def _apply(tables: dict[str, dict[str, Any]], change: Mapping[str, Any]) -> None:
-    for gone in (change.get("previousId"), change["id"] if change["type"] == "DROP" else None):
+def _apply(tables: dict[str, Fields], change: Fields) -> None:
+    for gone in (change.text("previousId", ""), change.text("id") if change["type"] == "DROP" else ""):
         if gone:
             tables.pop(full_name(gone), None)
     if change["type"] != "DROP" and change.get("table"):
-        tables[full_name(change["id"])] = dict(change["table"])
+        tables[full_name(change.text("id"))] = change.inner("table")
 
 
 def full_name(table_id: str) -> str:
@@ -294,22 +297,22 @@ def _differs(name: str, what: str, ours: object, theirs: object) -> str:
     return f"column {name}, {what}: {ours} in the source, {theirs} in the history"
 
 
-def _old_column(column: Mapping[str, Any]) -> _Old:
+def _old_column(column: Fields) -> _Old:
     words = str(column["typeName"]).lower().split()
     unsigned = "unsigned" in words or "zerofill" in words
     plain = " ".join(word for word in words if word not in ("unsigned", "zerofill", "signed"))
-    length, scale = _number(column.get("length")), _number(column.get("scale"))
-    charset = _charset(column.get("charsetName"))
+    length, scale = _number(column, "length"), _number(column, "scale")
+    charset = _charset(column.text("charsetName", ""))
     return _Old(
         name=str(column["name"]),
-        ordinal=int(column["position"]),
+        ordinal=column.number("position"),
         data_type=_old_type(plain, length, scale, charset),
         unsigned=unsigned,
         length=length,
         scale=scale,
         charset=charset,
         optional=bool(column.get("optional", True)),
-        labels=tuple(_label(text) for text in column.get("enumValues") or ()),
+        labels=tuple(map(_label, column.texts("enumValues"))),
     )
 
 
@@ -334,5 +337,5 @@ def _label(text: str) -> str:
     return unescaped(text[1:-1], quote).rstrip(" ")  # the server trims them
 
 
-def _number(value: int | str | None) -> int | None:
-    return None if value is None else int(value)
+def _number(column: Fields, name: str) -> int | None:
+    return None if column.get(name) is None else column.number(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from airflow_cdc.connectors.debezium.forms import converter_todo, form_of_value
 from airflow_cdc.connectors.debezium.history import column_defs, compare_history, full_name
@@ -18,6 +18,7 @@ from airflow_cdc.core.position import Place
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.core.text import read_json
 from airflow_cdc.decisions.apply.ddl import Ddl, ReportedTable
+from airflow_cdc.fields import Fields
 from airflow_cdc.sources.mysql.ddl_clauses import Statement, read_statement
 from airflow_cdc.sources.mysql.position import place_of
 
@@ -29,7 +30,7 @@ PlaceOf: TypeAlias = Callable[[object, object, object, object], tuple[str, Place
 class HistoryTable:
     """A table's definition in a record of the history, as Debezium writes it. Satisfies decisions.apply.ddl.ReportedTable."""
 
-    raw: Mapping[str, Any]
+    raw: Mapping[str, object]
 
     def columns(self) -> Mapping[str, Column]:
         """See ReportedTable."""
@@ -73,25 +74,27 @@ def _statement(value: bytes, offset: int, where: str, places: PlaceOf) -> Ddl | 
     )
 
 
-def read_ddl(record: Mapping[str, Any], places: PlaceOf = place_of) -> Ddl | None:
+def read_ddl(record: Mapping[str, object], places: PlaceOf = place_of) -> Ddl | None:
     """The statement of a record of the schema-change topic (or of the schema history); None if it is not streamed DDL.
 
     Records of a connector's snapshot describe tables and change none. The tables are those named by the record and
     those named by the text: for EXCHANGE PARTITION, a rename or an index, the record names only half of them. Raises
     ValueError for a record of another shape.
     """
-    body = record.get("payload", record)
     try:
-        source, place = body.get("source") or {}, body.get("position") or {}
+        body = Fields.of(record.get("payload", record))
+        source, place = body.inner("source"), body.inner("position")
         if str(source.get("snapshot") or "false") != "false" or place.get("snapshot") or not body.get("ddl"):
             return None
         schema, ddl = str(body.get("databaseName") or ""), str(body["ddl"])
         names = {f"{schema}.{name}" for name in str(source.get("table") or "").split(",") if name}
-        changes = body.get("tableChanges") or []
-        ids = [change.get(key) for change in changes for key in ("id", "previousId")]
+        changes = body.each("tableChanges")
+        ids = [change.text(key, "") for change in changes for key in ("id", "previousId")]
         tables = names | {full_name(one) for one in ids if one} | _tables(read_statement(ddl), schema)
         after: dict[str, ReportedTable] = {
-            full_name(change["id"]): HistoryTable(dict(change["table"])) for change in changes if change.get("table")
+            full_name(change.text("id")): HistoryTable(change.inner("table"))
+            for change in changes
+            if change.get("table")
         }
         named_place = _place(source | place)
         origin, at = places(*named_place.values()) or (None, None)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import httpx
@@ -14,6 +14,7 @@ from airflow_cdc.answers import ask, explained, parsed
 from airflow_cdc.core.errors import TransportError
 from airflow_cdc.core.text import first_named
 from airflow_cdc.core.tls import trusting_nobody
+from airflow_cdc.fields import Fields
 from airflow_cdc.transports.rabbitmq.endpoint import RabbitMqEndpoint
 from airflow_cdc.transports.rabbitmq.queue import Binding, Queue, queue_of, settings_of
 from airflow_cdc.transports.rabbitmq.wire import TLS_TODOS
@@ -37,19 +38,21 @@ class Management:
         """The queue; None if there is none."""
         with self._client() as client:
             place = f"queues/{self._vhost}/{quote(name, safe='')}"
-            value = self._get(client, place)
+            value = self._one(client, place)
             if value is None:
                 self._need_access(client)
                 return None
-            bindings = self._get(client, f"{place}/bindings") or ()
-            kinds = {exchange: self._exchange_kind(client, exchange) for exchange in {b["source"] for b in bindings}}
-            routes = tuple(Binding(b["source"], b["routing_key"], kinds[b["source"]]) for b in bindings)
+            bindings = self._all(client, f"{place}/bindings")
+            kinds = {
+                exchange: self._exchange_kind(client, exchange) for exchange in {b.text("source") for b in bindings}
+            }
+            routes = tuple(Binding(b.text("source"), b.text("routing_key"), kinds[b.text("source")]) for b in bindings)
             return queue_of(value, routes, self._dead(client, settings_of(value)))
 
     def names(self) -> list[str]:
         """The names of all queues of the virtual host."""
         with self._client() as client:
-            names = [one["name"] for one in self._get(client, f"queues/{self._vhost}?columns=name") or ()]
+            names = [one.text("name") for one in self._all(client, f"queues/{self._vhost}?columns=name")]
             if not names:
                 self._need_access(client)
             return names
@@ -62,7 +65,7 @@ class Management:
 
     def _need_access(self, client: httpx.Client) -> None:
         """A virtual host without permissions for the user looks like an empty one. Raises TransportError there."""
-        names = {one["name"] for one in self._get(client, "vhosts") or ()}
+        names = {one["name"] for one in self._all(client, "vhosts")}
         if self._endpoint.vhost not in names:
             raise TransportError(
                 f"user {self._endpoint.user} may see nothing in virtual host {self._endpoint.vhost}",
@@ -70,24 +73,33 @@ class Management:
                 todo="Give the user of the RabbitMQ connection permissions in that virtual host, or correct its name (Schema).",
             )
 
-    def _dead(self, client: httpx.Client, settings: Mapping[str, Any]) -> dict[str, int]:
+    def _dead(self, client: httpx.Client, settings: Fields) -> dict[str, int]:
         """The queues bound to a dead-letter exchange, and how many messages are in them."""
-        exchange, key = settings.get("dead-letter-exchange"), settings.get("dead-letter-routing-key")
-        if exchange is None:
+        if settings.get("dead-letter-exchange") is None:
             return {}
+        exchange, key = settings.text("dead-letter-exchange"), settings.text("dead-letter-routing-key", "")
         if exchange:
             place = f"exchanges/{self._vhost}/{quote(exchange, safe='')}/bindings/source"
-            names = {one["destination"] for one in self._get(client, place) or () if one["destination_type"] == "queue"}
+            names = {one.text("destination") for one in self._all(client, place) if one["destination_type"] == "queue"}
         else:
             names = {key} if key else set()
-        queues = {name: self._get(client, f"queues/{self._vhost}/{quote(name, safe='')}") for name in sorted(names)}
-        return {name: int(queue.get("messages") or 0) for name, queue in queues.items() if queue}
+        queues = {name: self._one(client, f"queues/{self._vhost}/{quote(name, safe='')}") for name in sorted(names)}
+        return {
+            name: queue.number("messages") if queue.get("messages") else 0 for name, queue in queues.items() if queue
+        }
 
     def _exchange_kind(self, client: httpx.Client, name: str) -> str:
-        exchange = self._get(client, f"exchanges/{self._vhost}/{quote(name, safe='')}") if name else {"type": "direct"}
+        exchange = self._one(client, f"exchanges/{self._vhost}/{quote(name, safe='')}") if name else {"type": "direct"}
         return str(exchange["type"]) if exchange else ""
 
-    def _get(self, client: httpx.Client, path: str) -> Any:
+    def _one(self, client: httpx.Client, path: str) -> Fields | None:
+        answer = self._get(client, path)
+        return None if answer is None else Fields.of(answer)
+
+    def _all(self, client: httpx.Client, path: str) -> list[Fields]:
+        return Fields(answer=self._get(client, path)).each("answer")
+
+    def _get(self, client: httpx.Client, path: str) -> object:
         answer = ask(client, "GET", path, within=self._endpoint.timeout)
         if answer.status_code == _MISSING:
             return None

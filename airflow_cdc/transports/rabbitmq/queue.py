@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from airflow_cdc.core.observation import TransportFacts
 from airflow_cdc.core.text import number_in
+from airflow_cdc.fields import Fields
 
 STREAM: Final = "stream"
 QUORUM: Final = "quorum"
@@ -50,7 +51,7 @@ class Queue:
 
     name: str
     kind: str
-    settings: Mapping[str, Any]
+    settings: Mapping[str, object]
     consumers: int
     messages: int | None
     bindings: Sequence[Binding] = ()
@@ -99,7 +100,7 @@ class Queue:
             yield f"{', '.join(limits)} with overflow {own['overflow']}: new messages are rejected, and not every connector asks"
         if "max-priority" in own:
             yield f"max-priority {own['max-priority']}: messages overtake others"
-        limit = int(own.get("delivery-limit", _DELIVERIES))
+        limit = Fields(own).number("delivery-limit") if "delivery-limit" in own else _DELIVERIES
         if self.kind == QUORUM and limit >= 0:
             yield f"delivery-limit {limit}: a message is removed when that many processes have died with it; set it to -1"
 
@@ -127,28 +128,31 @@ def bindings_of(transport: TransportFacts) -> dict[str, tuple[Binding, ...]]:
     return {name: tuple(Binding(*one) for one in json.loads(text)) for name, text in texts.items()}
 
 
-def queue_of(value: Mapping[str, Any], bindings: Sequence[Binding], dead: Mapping[str, int] | None = None) -> Queue:
+def queue_of(
+    described: Mapping[str, object], bindings: Sequence[Binding], dead: Mapping[str, int] | None = None
+) -> Queue:
     """A queue as the management interface describes it."""
+    value = Fields(described)
     settings = settings_of(value)
     return Queue(
-        name=value["name"],
+        name=value.text("name"),
         kind=str(value.get("type") or settings.get("queue-type") or "classic"),
         settings=settings,
-        consumers=int(value.get("consumers") or 0) - _ours(value),
-        messages=value.get("messages"),
+        consumers=(value.number("consumers") if value.get("consumers") else 0) - _ours(value),
+        messages=None if value.get("messages") is None else value.number("messages"),
         bindings=bindings,
         dead=dead or {},
     )
 
 
-def settings_of(value: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(value: Fields) -> Fields:
     """A queue's policy and its arguments, which win, without their prefix."""
-    arguments = {name.removeprefix("x-"): one for name, one in (value.get("arguments") or {}).items()}
-    return {**(value.get("effective_policy_definition") or {}), **arguments}
+    arguments = {name.removeprefix("x-"): one for name, one in value.inner("arguments").items()}
+    return Fields({**value.inner("effective_policy_definition"), **arguments})
 
 
-def _ours(value: Mapping[str, Any]) -> int:
-    return sum(str(one.get("consumer_tag")).startswith(OWN) for one in value.get("consumer_details") or ())
+def _ours(value: Fields) -> int:
+    return sum(str(one.get("consumer_tag")).startswith(OWN) for one in value.each("consumer_details"))
 
 
 def _milliseconds(age: str) -> int:

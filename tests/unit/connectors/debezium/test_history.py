@@ -235,7 +235,7 @@ def record(kind: str, name: str, *names: str, **more: Any) -> dict[str, Any]:
 
 
 def folded(*records: dict[str, Any], server: str = "") -> dict[str, list[str]]:
-    return {name: [c["name"] for c in t["columns"]] for name, t in fold_history(records, server).items()}
+    return {name: [c.text("name") for c in t.each("columns")] for name, t in fold_history(records, server).items()}
 
 
 def test_the_newest_definition_per_table_stands() -> None:

@@ -13,6 +13,7 @@ from airflow_cdc.core.errors import RereadNeededError, UnreportedChangeError
 from airflow_cdc.core.table import Column, Table
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
+from airflow_cdc.fields import Fields
 from airflow_cdc.sources.mysql.schema_steps import constant_of, judge
 from airflow_cdc.sources.mysql.types import with_zones
 from tests.paths import DATA
@@ -144,9 +145,9 @@ def test_a_column_dropped_and_added_again_is_read_again() -> None:
 def _with_a(drop: Ddl) -> HistoryTable:
     reported = drop.after["shop.dropc"]
     assert isinstance(reported, HistoryTable)
-    made = reported.raw
+    made = Fields(reported.raw)
     name = {"name": "a", "typeName": "VARCHAR", "length": 9, "position": 3, "optional": True, "charsetName": "utf8mb4"}
-    return HistoryTable({**made, "columns": [*made["columns"], name]})
+    return HistoryTable({**made, "columns": [*made.each("columns"), name]})
 
 
 DECIMAL = column("c", "decimal(6,2)", precision=6, scale=2)
