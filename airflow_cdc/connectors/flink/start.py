@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from airflow_cdc.core.errors import MALFORMED, ConnectorError
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.text import read_json
+from airflow_cdc.fields import Fields
 from airflow_cdc.files import replace_file
 
 
@@ -61,14 +62,14 @@ class Start:
         return {"format": 1, "at": self.at, **own}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Self:
+    def from_json(cls, value: Mapping[str, object]) -> Self:
         """The inverse. Raises one of MALFORMED for anything else."""
         if value["format"] != 1:
             raise ValueError(f"format {value['format']!r}")
         return cls(
-            int(value["at"]),
+            Fields(value).number("at"),
             str(value["savepoint"]),
-            value["offset"],
+            None if value["offset"] is None else Fields.of(value["offset"]),
             str(value["job"]),
             replanned=bool(value["replanned"]),
             same=bool(value.get("same")),

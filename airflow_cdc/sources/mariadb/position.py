@@ -6,12 +6,12 @@ wrote it, as in MySQL.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from airflow_cdc.core.errors import MALFORMED, RESTORE_OFFSET, PositionError
 from airflow_cdc.core.position import Covered, JsonObject, Place, Position, Watermark
+from airflow_cdc.fields import Fields
 from airflow_cdc.sources.errors import OTHER_POSITION
 from airflow_cdc.sources.mariadb.gtid import MariaDbGtid
 from airflow_cdc.sources.mariadb.gtid import MariaDbPosition as Domains
@@ -64,11 +64,11 @@ class MariaDbPosition:
     @classmethod
     def from_json(cls, value: JsonObject) -> MariaDbPosition:
         """The inverse of to_json(). Raises PositionError."""
-        raw: Mapping[str, Any] = value
+        raw = Fields(value)
         try:
-            domains = None if raw["domains"] is None else Domains.parse(raw["domains"])
-            server_id = None if raw["server_id"] is None else int(raw["server_id"])
-            return cls(str(raw["file"]), int(raw["pos"]), domains, server_id)
+            domains = None if raw["domains"] is None else Domains.parse(raw.text("domains"))
+            server_id = None if raw["server_id"] is None else raw.number("server_id")
+            return cls(str(raw["file"]), raw.number("pos"), domains, server_id)
         except MALFORMED as error:
             raise PositionError(
                 f"MariaDB position cannot be read: {error!r}",

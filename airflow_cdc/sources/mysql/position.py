@@ -6,14 +6,15 @@ of the server that wrote it, named "<server id>/<base name>".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import total_ordering
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from airflow_cdc.core.errors import MALFORMED, RESTORE_OFFSET, PositionError
 from airflow_cdc.core.position import Covered, JsonObject, Place, Position, Watermark
 from airflow_cdc.core.text import number_in
+from airflow_cdc.fields import Fields
 from airflow_cdc.sources.errors import OTHER_POSITION
 from airflow_cdc.sources.mysql.gtid import GtidSet
 
@@ -149,11 +150,11 @@ class MySqlPosition:
     @classmethod
     def from_json(cls, value: JsonObject) -> MySqlPosition:
         """The inverse of to_json(). Raises PositionError."""
-        raw: Mapping[str, Any] = value
+        raw = Fields(value)
         try:
-            gtids = None if raw["gtids"] is None else GtidSet.parse(raw["gtids"])
-            server_id = None if raw["server_id"] is None else int(raw["server_id"])
-            return cls(str(raw["file"]), int(raw["pos"]), gtids, server_id, raw.get("by_file") is True)
+            gtids = None if raw["gtids"] is None else GtidSet.parse(raw.text("gtids"))
+            server_id = None if raw["server_id"] is None else raw.number("server_id")
+            return cls(str(raw["file"]), raw.number("pos"), gtids, server_id, raw.get("by_file") is True)
         except MALFORMED as error:
             raise PositionError(
                 f"MySQL position cannot be read: {error!r}",
