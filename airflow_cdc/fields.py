@@ -32,16 +32,16 @@ class Fields(dict[str, object]):
         """An object within it; no fields for null, or if it is absent."""
         return Fields.of(self.get(name) or {})
 
-    def each(self, name: str, *, needed: bool = False) -> list[Fields]:
-        """The objects of a list. Unless it is `needed`: none for null, or if it is absent."""
-        return [Fields.of(one) for one in self._list(name, needed)]
+    def each(self, name: str, *, strict: bool = False) -> list[Fields]:
+        """The objects of a list. `strict`: null, or a list that is absent, is an error, and not an empty one."""
+        return [Fields.of(one) for one in self._list(name, strict)]
 
-    def texts(self, name: str, *, needed: bool = False) -> tuple[str, ...]:
-        """The texts of a list. Unless it is `needed`: none for null, or if it is absent."""
-        return tuple(Fields(text=one).text("text") for one in self._list(name, needed))
+    def texts(self, name: str, *, strict: bool = False) -> tuple[str, ...]:
+        """The texts of a list. `strict`: null, or a list that is absent, is an error, and not an empty one."""
+        return tuple(Fields(text=one).text("text") for one in self._list(name, strict))
 
-    def _list(self, name: str, needed: bool) -> list[object]:
-        value = self[name] if needed else self.get(name) or []
+    def _list(self, name: str, strict: bool) -> list[object]:
+        value = self[name] if strict else self.get(name) or []
         if not isinstance(value, list):
             raise TypeError(f"{name} is {_shown(value)}")
         return value

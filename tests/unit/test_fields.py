@@ -15,8 +15,8 @@ RECORD = Fields(name="t", n="7", none=None, inner={"a": 1}, many=[{"a": 1}, {"a"
 
 def test_what_is_there() -> None:
     assert (RECORD.text("name"), RECORD.number("n"), RECORD.inner("inner").number("a")) == ("t", 7, 1)
-    assert [one.number("a") for one in RECORD.each("many", needed=True)] == [1, 2]
-    assert RECORD.texts("words", needed=True) == ("x", "y")
+    assert [one.number("a") for one in RECORD.each("many", strict=True)] == [1, 2]
+    assert RECORD.texts("words", strict=True) == ("x", "y")
 
 
 @pytest.mark.parametrize("name", ["none", "absent"])
@@ -25,8 +25,8 @@ def test_what_is_null_or_absent(name: str) -> None:
     for read in (
         RECORD.text,
         RECORD.number,
-        lambda n: RECORD.each(n, needed=True),
-        lambda n: RECORD.texts(n, needed=True),
+        lambda n: RECORD.each(n, strict=True),
+        lambda n: RECORD.texts(n, strict=True),
     ):
         with pytest.raises(MALFORMED):
             read(name)

@@ -55,7 +55,7 @@ _VALUES_MEET = ("core/", "decisions/", "flows/", "control/", "reports/", "alerti
 DICTS_AT_MOST = {
     "cli": 17,
     "config": 7,
-    "connectors": 120,
+    "connectors": 117,
     "controls": 1,
     "dags": 2,
     "events": 5,
@@ -71,7 +71,7 @@ DICTS_AT_MOST = {
     "spark_apps": 65,
     "spark_main.py": 1,
     "testing": 17,
-    "transports": 9,
+    "transports": 6,
     "triggers": 6,
 }
 _FACTS = "Facts"  # what a step returns to XCom: nobody takes it

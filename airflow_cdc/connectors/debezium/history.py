@@ -130,8 +130,8 @@ def compare_history(defn: Table, hist: Mapping[str, object] | None) -> tuple[str
         return (NOT_IN_HISTORY,)
     try:
         table = Fields(hist)
-        old = [_old_column(column) for column in table.each("columns", needed=True)]
-        key = table.texts("primaryKeyColumnNames", needed=True)
+        old = [_old_column(column) for column in table.each("columns", strict=True)]
+        key = table.texts("primaryKeyColumnNames", strict=True)
     except MALFORMED as error:
         return (f"the table cannot be compared: {type(error).__name__} {error}",)
     differences = _order(defn, old)
@@ -148,7 +148,7 @@ def column_defs(hist: Mapping[str, object]) -> dict[str, Column]:
     Sizes are as a server reports them. Collation, SRID and whether a column is generated are not in the history. Raises
     one of MALFORMED for a table of another shape.
     """
-    columns = Fields(hist).each("columns", needed=True)
+    columns = Fields(hist).each("columns", strict=True)
     return {column.name: _column_def(column) for column in map(_old_column, columns)}
 
 
@@ -231,8 +231,8 @@ def _read_before(start: MySqlPosition | MariaDbPosition, gtids: str) -> bool | N
 
 def newest_snapshot_ms(records: Iterable[Mapping[str, object]]) -> int | None:
     """When the connector last wrote its history from a snapshot (epoch milliseconds), or None."""
-    written = (Fields(record) for record in records)
-    times = [record for record in written if record.inner("position").get("snapshot") in (True, "true", "INITIAL")]
+    every = (Fields(record) for record in records)
+    times = [record for record in every if record.inner("position").get("snapshot") in (True, "true", "INITIAL")]
     return max((record.number("ts_ms") if record.get("ts_ms") else 0 for record in times), default=None)
 
 

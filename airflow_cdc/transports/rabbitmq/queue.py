@@ -128,11 +128,9 @@ def bindings_of(transport: TransportFacts) -> dict[str, tuple[Binding, ...]]:
     return {name: tuple(Binding(*one) for one in json.loads(text)) for name, text in texts.items()}
 
 
-def queue_of(
-    described: Mapping[str, object], bindings: Sequence[Binding], dead: Mapping[str, int] | None = None
-) -> Queue:
+def queue_of(answer: Mapping[str, object], bindings: Sequence[Binding], dead: Mapping[str, int] | None = None) -> Queue:
     """A queue as the management interface describes it."""
-    value = Fields(described)
+    value = Fields(answer)
     settings = settings_of(value)
     return Queue(
         name=value.text("name"),
