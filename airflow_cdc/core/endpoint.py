@@ -74,6 +74,16 @@ class TimedServer:
         return replace(self, connect_timeout=connect, quick_read=quick)
 
 
+class Unlimited:
+    """Base of endpoints and clients without calls that a limit can shorten: nobody is asked, or the system's own settings say."""
+
+    __slots__ = ()
+
+    def limited(self, _: CallLimits) -> Self:
+        """Itself."""
+        return self
+
+
 class Address(NamedTuple):
     """An HTTP address without the login that was written into it, and that login."""
 

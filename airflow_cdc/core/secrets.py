@@ -93,7 +93,8 @@ def mask_config(config: Mapping[str, str]) -> dict[str, str]:
 
 def mask_text(text: str, secrets: Iterable[str] = ()) -> str:
     """Free text that may be shown: known secrets, and what is written like one, are replaced."""
-    known = {form for s in (*_known, *secrets) if len(s) >= _SHORTEST for form in _forms(s)}
+    long = (one for one in (*_known, *secrets) if len(one) >= _SHORTEST)
+    known = {form for one in long for form in (one, quote(one, safe=""), json.dumps(one)[1:-1])}
     for secret in sorted(known, key=len, reverse=True):
         text = text.replace(secret, MASK)
     text = _PEM.sub(rf"\g<1>{MASK}", text)
@@ -109,11 +110,6 @@ def secrets_of(config: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         str(value) for name, value in config.items() if is_secret(name) and not _REFERENCE.fullmatch(str(value))
     )
-
-
-def _forms(secret: str) -> tuple[str, ...]:
-    """A secret as it is, in an address, and in JSON."""
-    return secret, quote(secret, safe=""), json.dumps(secret)[1:-1]
 
 
 def _without_login(address: str) -> str:

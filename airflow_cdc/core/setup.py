@@ -68,10 +68,6 @@ class NewConnection:
     password: Password | None = None
 
 
-def _none(_name: str, _answers: Answers) -> Sequence[NewConnection]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Setup:
     """What a kind contributes to a new pipeline. The functions are called with the pipeline's name and the answers.
@@ -83,7 +79,7 @@ class Setup:
 
     questions: tuple[Question, ...] = ()
     keys: Callable[[str, Answers], Sequence[Key]] = field(default=lambda _name, _answers: ())
-    connections: Callable[[str, Answers], Sequence[NewConnection]] = field(default=_none)
+    connections: Callable[[str, Answers], Sequence[NewConnection]] = field(default=lambda _name, _answers: ())
     notes: tuple[str, ...] = ()
 
 

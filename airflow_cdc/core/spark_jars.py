@@ -92,16 +92,11 @@ def missing(jars: GivenJars, needs: Iterable[Need]) -> tuple[Need, ...]:
 
 def misfits(jars: GivenJars, spark: SparkVersion, needs: Collection[Need]) -> tuple[str, ...]:
     """Jars and packages that were built for another Spark or Scala, each with what it is for."""
-    texts = [(name, match) for name in (*jars.jars, *jars.packages) for need in needs if (match := need.found_in(name))]
-    return tuple(
-        f"{name.rpartition('/')[2]} is for {_built_for(match)}" for name, match in texts if not _fits(match, spark)
-    )
-
-
-def _fits(match: re.Match[str], spark: SparkVersion) -> bool:
     here = {"spark": spark.minor, "scala": spark.scala}
-    return all(here[part] == value for part, value in match.groupdict().items())
-
-
-def _built_for(match: re.Match[str]) -> str:
-    return ", ".join(f"{part.title()} {value}" for part, value in match.groupdict().items())
+    names = (*jars.jars, *jars.packages)
+    versions = [(name, match.groupdict()) for name in names for need in needs if (match := need.found_in(name))]
+    return tuple(
+        f"{name.rpartition('/')[2]} is for {', '.join(f'{part.title()} {version}' for part, version in own.items())}"
+        for name, own in versions
+        if not own.items() <= here.items()
+    )

@@ -134,10 +134,8 @@ class ChunkLedger:
 
     def to_summary(self) -> dict[str, str]:
         """The ledger as one snapshot-summary property."""
-        return {LEDGER: _dump({**{name: getattr(self, name) for name in self.__slots__}, "done_to": self._key()})}
-
-    def _key(self) -> list[object] | None:
-        return None if self.done_to is None else list(self.done_to)
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return {LEDGER: _dump({**fields, "done_to": self.done_to and list(self.done_to)})}
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, str]) -> ChunkLedger | None:

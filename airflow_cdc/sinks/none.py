@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import NoReturn
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Unlimited
 from airflow_cdc.core.kind import Lazy, SinkKind
 from airflow_cdc.core.pipeline import NoSink, no_sink
 from airflow_cdc.core.setup import Setup
@@ -14,24 +14,18 @@ WHERE = "no sink"
 
 
 @dataclass(frozen=True, slots=True)
-class NoEndpoint:
+class NoEndpoint(Unlimited):
     """The endpoint of a pipeline without a sink: it has no address."""
 
     where: str = WHERE
     dataset: str = ""
 
-    def limited(self, _: CallLimits) -> Self:
-        return self
 
-
-class NoSinkClient:
+class NoSinkClient(Unlimited):
     """Has none of a sink client's methods: using one raises UsageError."""
 
     def __init__(self, endpoint: NoEndpoint) -> None:
         self.where = endpoint.where
-
-    def limited(self, _: CallLimits) -> Self:
-        return self
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):  # looked up by Python itself, for example by copy and pickle

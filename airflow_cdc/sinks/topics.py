@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Unlimited
 from airflow_cdc.core.kind import Lazy, SinkKind
 from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.core.pipeline import SinkSpec
@@ -31,26 +31,18 @@ class TopicsSettings(SinkSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsEndpoint:
+class TopicsEndpoint(Unlimited):
     """It has no address of its own: the transport's counts."""
 
     where: str = WHERE
     dataset: str = ""
 
-    def limited(self, _: CallLimits) -> Self:
-        """Itself: nothing is called."""
-        return self
 
-
-class Topics:
+class Topics(Unlimited):
     """What is known of the consumers' tables without asking: that they are there (core.ports.Sink)."""
 
     def __init__(self, endpoint: TopicsEndpoint) -> None:
         self.where = endpoint.where
-
-    def limited(self, _: CallLimits) -> Self:
-        """Itself: nothing is called."""
-        return self
 
     @property
     def staging(self) -> None:

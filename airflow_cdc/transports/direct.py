@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import NoReturn
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Unlimited
 from airflow_cdc.core.errors import UsageError
 from airflow_cdc.core.kind import Lazy, TransportKind
 from airflow_cdc.core.pipeline import TransportSpec
@@ -25,26 +25,18 @@ class DirectSettings(TransportSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class DirectEndpoint:
+class DirectEndpoint(Unlimited):
     """The endpoint of a pipeline without a transport: it has no address."""
 
     where: str = WHERE
 
-    def limited(self, _: CallLimits) -> Self:
-        """Itself: nothing is called."""
-        return self
 
-
-class DirectTransport:
+class DirectTransport(Unlimited):
     """No topic exists (core.ports.Transport); reading one raises UsageError."""
 
     def __init__(self, endpoint: DirectEndpoint) -> None:
         self.endpoint = endpoint
         self.where = endpoint.where
-
-    def limited(self, _: CallLimits) -> Self:
-        """Itself: nothing is called."""
-        return self
 
     @property
     def producer(self) -> None:

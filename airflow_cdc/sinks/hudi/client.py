@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Unlimited
 from airflow_cdc.core.errors import CdcError, SinkError, StaleHeadError, UnknownStateError
 from airflow_cdc.core.kind import Lazy
 from airflow_cdc.core.observation import OtherCommit, SinkTableFacts
@@ -78,7 +78,7 @@ class PublishResult:
     already: bool
 
 
-class HudiSink:
+class HudiSink(Unlimited):
     """The mirrored tables in one folder."""
 
     def __init__(self, endpoint: HudiEndpoint) -> None:
@@ -92,10 +92,6 @@ class HudiSink:
     def where(self) -> str:
         """How messages name the folder."""
         return self.endpoint.where
-
-    def limited(self, _: CallLimits) -> Self:
-        """Returns itself: a file system takes no timeouts."""
-        return self
 
     @property
     def staging(self) -> Self:

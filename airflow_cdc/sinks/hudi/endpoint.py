@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Unlimited
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.sinks.hudi.kind import plain_path
 
@@ -14,7 +14,7 @@ COPY_ON_WRITE: Final = "copy-on-write"
 
 
 @dataclass(frozen=True, slots=True)
-class HudiEndpoint:
+class HudiEndpoint(Unlimited):
     """A folder on a file system that all who use it share.
 
     Attributes:
@@ -35,10 +35,6 @@ class HudiEndpoint:
     def shared(self) -> bool:
         """Whether the connector makes the tables and writes them."""
         return self.buckets > 0
-
-    def limited(self, _: CallLimits) -> Self:
-        """Returns itself: a file system takes no timeouts."""
-        return self
 
     @property
     def where(self) -> str:

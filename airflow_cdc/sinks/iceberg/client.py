@@ -20,7 +20,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import AssertTableUUID, RemoveSnapshotRefUpdate
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Unlimited
 from airflow_cdc.core.errors import SinkError, StaleHeadError, UnknownStateError
 from airflow_cdc.core.observation import SinkTableFacts
 from airflow_cdc.core.stamp import Stamp
@@ -93,7 +93,7 @@ TARGET_PROPERTIES = {
 MERGE_ON_READ = {f"write.{verb}.mode": "merge-on-read" for verb in ("merge", "update", "delete")}
 
 
-class Lake:
+class Lake(Unlimited):
     """One Iceberg catalog.
 
     `properties` are PyIceberg's (`type`, `uri`, `warehouse`, …); `format_version` is the version of
@@ -117,10 +117,6 @@ class Lake:
     def where(self) -> str:
         """How messages name this catalog."""
         return f"catalog {self.name}"
-
-    def limited(self, _: CallLimits) -> Self:
-        """Returns itself: PyIceberg's catalogs take their timeouts from the properties."""
-        return self
 
     @property
     def staging(self) -> Self:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Self, cast
 from urllib.parse import urlsplit
 
-from airflow_cdc.core.endpoint import CallLimits
+from airflow_cdc.core.endpoint import Unlimited
 from airflow_cdc.core.pipeline import E, SinkSpec
 from airflow_cdc.core.settings import NAME, key, settings
 from airflow_cdc.core.setup import Answers, Key, NewConnection, Question, Setup, form_field
@@ -42,7 +42,7 @@ class IcebergSettings(SinkSpec):
 
 
 @dataclass(frozen=True, slots=True)
-class IcebergEndpoint:
+class IcebergEndpoint(Unlimited):
     """An Iceberg catalog: its name and its PyIceberg properties (which may hold credentials)."""
 
     name: str
@@ -52,10 +52,6 @@ class IcebergEndpoint:
     def where(self) -> str:
         """How messages name this catalog."""
         return f"catalog {self.name}"
-
-    def limited(self, _: CallLimits) -> Self:
-        """Returns itself: PyIceberg's catalogs take their timeouts from `properties`."""
-        return self
 
     def staged(self, way: str) -> Self:
         """A copy whose stages are made in this way (staging.py)."""
