@@ -57,6 +57,10 @@ contract: setup ## the contract suites, each kind on its own real server (SYSTEM
 integration: setup ## tests on the real servers, as many files at a time as memory allows (three for two cores)
 	$(BIN)/pytest tests/integration -n $$($(BIN)/python -m tests.times workers) --dist loadfile
 
+connect: setup ## tests of applying, reading and comparing whose session is on a Spark Connect server (spark.mode: connect), and a recovery by drivers without Java
+	$(BIN)/pytest tests/integration/test_spark_connect.py tests/contract/spark/test_connect_server.py -m ''
+	CDC_TESTS_ON_SPARK_CONNECT=1 $(BIN)/pytest tests/contract/spark/test_apply_keyless.py tests/contract/spark/test_apply_keyed.py tests/integration/test_verify_in_flight.py tests/integration/test_differences.py
+
 spark-cluster: setup ## the applications on a Spark cluster of processes, whose executors are killed
 	$(BIN)/pytest tests/spark_cluster
 

@@ -33,7 +33,7 @@ from airflow_cdc.spark_apps.compare.at_rest import TableItself
 from airflow_cdc.spark_apps.driver.app import explained, open_app
 from airflow_cdc.spark_apps.driver.lost import begun_again
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.driver.session import begin
+from airflow_cdc.spark_apps.driver.session import begin, parallelism
 from airflow_cdc.spark_apps.driver.systems import open_topics, row_reader, stage_writer
 from airflow_cdc.spark_apps.ports import SharesTables, StageWriter
 from airflow_cdc.spark_apps.snapshot.corrections import Correcting, standing
@@ -91,7 +91,7 @@ def recover(run: Run, spark: SparkSession, settings: Mapping[str, object] | None
     if run.pipeline.corrected is Corrected.BEFORE_START:
         check_shared(run, spark, writer, tables)
     divided = any(size.divided for size in sizes.values())
-    at_once = spark.sparkContext.defaultParallelism if divided else 1
+    at_once = parallelism(spark) if divided else 1
     chunks = {name: {"chunk_rows": size.chunk_rows(at_once), **(settings or {})} for name, size in sizes.items()}
     readings = for_each(lambda one: prepare(run, writer, task, one, chunks[one.full_name], before=stages), tables)
     reading = explained(SourceError, "read the tables", where=run.where, todo=RESTARTABLE)

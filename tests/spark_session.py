@@ -21,6 +21,10 @@ COLLECTED: Final = (
 )
 
 
+# set it, and the tests' session is on a Spark Connect server (make connect)
+ON_A_SERVER: Final = "CDC_TESTS_ON_SPARK_CONNECT"
+
+
 def embedded_catalog(folder: Path) -> dict[str, str]:
     """Properties of a catalog (SQLite file and local warehouse) in this folder, for PyIceberg."""
     (folder / "warehouse").mkdir()
@@ -58,6 +62,10 @@ def local_session(folder: Path, lake_properties: dict[str, str], **settings: str
 
     `settings`: others of Spark's, with `__` for a dot.
     """
+    if os.environ.get(ON_A_SERVER):
+        with session_on_a_server(folder, lake_properties) as session:
+            yield session
+        return
     conf = spark_conf(folder, lake_properties)
     del conf["spark.jars"]  # on the class path instead, where the archive of classes counts
     conf |= {
@@ -67,6 +75,23 @@ def local_session(folder: Path, lake_properties: dict[str, str], **settings: str
     }
     with session_with(conf) as session:
         yield session
+
+
+@contextmanager
+def session_on_a_server(folder: Path, lake_properties: dict[str, str]) -> Iterator[SparkSession]:
+    """The product's own session, on a Spark Connect server that ends with the block."""
+    from airflow_cdc.sinks.iceberg.client import Lake
+    from airflow_cdc.spark_apps.driver.session import remote_session, stop
+    from stack.spark_connect import start_spark_connect
+
+    server = start_spark_connect(folder, folder / "logs")
+    try:
+        lake = Lake("lake", lake_properties)
+        session = remote_session("cdc-tests", lake, {"url": server.url, "token": server.token})
+        yield session
+        stop(session)
+    finally:
+        server.stop()
 
 
 @contextmanager

@@ -48,9 +48,18 @@ def pipeline_airflow_checks(pipeline: Pipeline) -> list[Check]:
     if pipeline.airflow.own_dags:
         dags = [_dag(name, dag_id_for(pipeline, RECOVERY_DAG_ID), "bad"), *dags]
     needs = catalog_needs(pipeline)
+    if pipeline.spark.mode == "connect":
+        from airflow_cdc.cli.remote_spark import remote_checks
+
+        return [*dags, *remote_checks(pipeline, (*jars_for([pipeline]), *needs))]
     if pipeline.spark.python or SINKS[pipeline.sink.kind].spark:
         return [*dags, *_other_spark(pipeline, (*jars_for([pipeline]), *needs))]
     return [*dags, *(jar_checks(name, needs) if needs else ())]
+
+
+def on_our_spark(pipeline: Pipeline) -> bool:
+    """Whether its drivers run on the Spark beside Airflow: another one, or a server, has jars of its own."""
+    return not (pipeline.spark.python or pipeline.spark.mode == "connect" or SINKS[pipeline.sink.kind].spark)
 
 
 def catalog_needs(pipeline: Pipeline) -> Sequence[Need]:

@@ -10,7 +10,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_cdc.cli import reports, trigger
-from airflow_cdc.cli.checks import airflow_checks, pipeline_airflow_checks
+from airflow_cdc.cli.checks import airflow_checks, on_our_spark, pipeline_airflow_checks
 from airflow_cdc.cli.outcome import SHOWN, THROUGH, report_rows, show
 from airflow_cdc.cli.progress import telling
 from airflow_cdc.cli.run import command, emit, pairs, pipeline_of, run_of, tables_of
@@ -22,7 +22,6 @@ from airflow_cdc.core.errors import CdcError, UnknownStateError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
-from airflow_cdc.core.spark_jars import Need
 from airflow_cdc.decisions.diagnosis.diagnose import Diagnosis
 from airflow_cdc.decisions.diagnosis.diagnose import diagnose as diagnosis_of
 from airflow_cdc.decisions.diagnosis.strategy import AUTO, FULL, STRATEGIES, Plan, check_strategy, make_plan
@@ -30,7 +29,7 @@ from airflow_cdc.flows.abandon import abandon as abandon_recovery
 from airflow_cdc.flows.decide import looked_through
 from airflow_cdc.flows.doctor import doctor_installation, doctor_pipeline
 from airflow_cdc.flows.observe import observe, store_observation
-from airflow_cdc.kinds import SINKS, jars_for, rules_for
+from airflow_cdc.kinds import jars_for, rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for
 from airflow_cdc.operators.base import open_run
@@ -40,8 +39,10 @@ from airflow_cdc.reports.bars import as_text, time_bars
 @command
 def doctor(args: Namespace) -> int:
     """0 all good (warnings allowed), 1 something is bad, 3 something could not be read, 2 the registry is unusable."""
-    needs = _needs(args)
-    checks = [*doctor_installation(mirrors=needs is not None), *airflow_checks(needs), *pipeline_checks(args)]
+    mirrored = _mirrored(args)
+    needs = () if mirrored is None else jars_for(filter(on_our_spark, mirrored)) if mirrored else None
+    drivers = mirrored is None or any(one.spark.mode != "connect" for one in mirrored)
+    checks = [*doctor_installation(mirrors=drivers), *airflow_checks(needs), *pipeline_checks(args)]
     emit(args, [check.to_json() for check in checks])
     return doctor_status(checks)
 
@@ -52,22 +53,13 @@ def doctor_status(checks: Iterable[Check]) -> int:
     return 1 if "bad" in states else 3 if "unknown" in states else 0
 
 
-def _needs(args: Namespace) -> Sequence[Need] | None:
-    """What the declared pipelines need of Spark; None if none of them has a sink.
-
-    () for a registry that cannot be read: the checks of its pipelines say it.
-    """
+def _mirrored(args: Namespace) -> Sequence[Pipeline] | None:
+    """The declared pipelines that have a sink; None for a registry that cannot be read: the checks of its pipelines say it."""
     try:
         pipelines = load_registry(settings.registry_path(args.registry)).values()
     except CdcError:
-        return ()
-    mirrored = [pipeline for pipeline in pipelines if pipeline.has_sink]
-    # another Spark has jars of its own
-    return (
-        jars_for(one for one in mirrored if not one.spark.python and not SINKS[one.sink.kind].spark)
-        if mirrored
-        else None
-    )
+        return None
+    return [pipeline for pipeline in pipelines if pipeline.has_sink]
 
 
 def pipeline_checks(args: Namespace) -> Iterator[Check]:
@@ -81,7 +73,8 @@ def pipeline_checks(args: Namespace) -> Iterator[Check]:
         return
     for pipeline in chosen:
         if pipeline.has_sink:
-            yield _spark(pipeline)
+            if pipeline.spark.mode != "connect":
+                yield _spark(pipeline)
             yield from pipeline_airflow_checks(pipeline)
         try:
             yield from doctor_pipeline(open_run(pipeline, "doctor"))

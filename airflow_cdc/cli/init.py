@@ -11,14 +11,14 @@ from typing import Final
 
 import airflow_cdc
 from airflow_cdc.cli import add_pipeline as added
-from airflow_cdc.cli.checks import catalog_needs
+from airflow_cdc.cli.checks import catalog_needs, on_our_spark
 from airflow_cdc.cli.commands import doctor_status, pipeline_checks
 from airflow_cdc.cli.jars import packages_with
 from airflow_cdc.cli.run import command, emit, pairs, write_file
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import load_registry
 from airflow_cdc.core.errors import UsageError
-from airflow_cdc.kinds import SINKS, jars_for
+from airflow_cdc.kinds import jars_for
 
 PACKAGE: Final = Path(airflow_cdc.__file__).parent
 TEMPLATE: Final = "templates/pipelines.yaml"
@@ -123,7 +123,7 @@ def _lines(*, stubs: bool, then: Iterable[str]) -> Iterator[str]:
 def _then(pipeline: str, registry: Path) -> Iterator[str]:
     """The jars that are missing, and the commands up to the first copy."""
     pipelines = load_registry(registry).values()
-    ours = [one for one in pipelines if one.has_sink and not one.spark.python and not SINKS[one.sink.kind].spark]
+    ours = [one for one in pipelines if one.has_sink and on_our_spark(one)]
     needs = dict.fromkeys((*jars_for(ours), *(need for one in ours for need in catalog_needs(one))))
     if packages := packages_with(tuple(needs)):
         yield export("AIRFLOW__CDC__SPARK_PACKAGES", packages)

@@ -197,6 +197,8 @@ def _pipeline(name: str, raw: object, where: str, text: str) -> Pipeline:
     _check_parts(pipeline, at)
     _check_control(pipeline, at)
     _check_backfill(pipeline, at)
+    if pipeline.spark.mode == "connect":
+        _check_remote(pipeline, at)
     return pipeline
 
 
@@ -272,6 +274,20 @@ def _check_backfill(pipeline: Pipeline, at: str) -> None:
             where=f"{at}, key backfill",
             todo=nearest(unknown[0], captured),
         )
+
+
+def _check_remote(pipeline: Pipeline, at: str) -> None:
+    """Check that nothing needs a Spark of its own, which a Spark Connect server is not."""
+    sink, spark = SINKS[pipeline.sink.kind], pipeline.spark
+    needs = {
+        "spark.python": spark.python and "spark.python starts a Spark of its own",
+        "sink.kind": sink.spark and f"{sink.title} is written by Spark {sink.spark} in another environment",
+        "apply.mode": pipeline.apply.continuous and "a continuous apply keeps a Spark of its own",
+    }
+    for key, fault in needs.items():
+        if fault:
+            what = f"{fault}, which does not go with spark.mode: connect (experimental)"
+            raise ConfigError(what, where=f"{at}, key {key}", todo="Leave spark.mode out, or change that key.")
 
 
 def _clashes(pipelines: Mapping[str, Pipeline], where: str) -> Iterator[tuple[str, ConfigError]]:

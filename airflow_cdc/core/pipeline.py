@@ -190,6 +190,7 @@ class SparkSpec:
     """The Airflow connection of the Spark cluster, and the environment of the drivers."""
 
     conn_id: str = key("Airflow connection (`spark`) of the Spark master.", form=CONNECTION, default="spark_default")
+    mode: Literal["classic", "connect"] = key("`connect`: on a Spark Connect server; experimental.", default="classic")
     python: str = key(
         "Path of the Python of another environment: its Spark runs the drivers, in its environment. Only with a `local`"
         " master. Without it: Airflow's own.",

@@ -47,6 +47,7 @@ from airflow_cdc.spark_apps.driver.task import this_process
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Facts, Run
     from airflow_cdc.operators.beside import Beside
+    from airflow_cdc.spark_apps.driver.connect import Remote
 
 CLUSTER = "cluster"
 # the application, and the task, that reads the source, for which policy.max_duration is meant
@@ -99,6 +100,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
     _hook: SparkSubmitHook | None
     # not before the master is known
     _starts_python = False
+    _remote: Remote | None = None
 
     template_fields: Sequence[str] = ("pipeline", "registry", "report_dir", *SparkSubmitOperator.template_fields)
     ui_color = "#fdf0e0"
@@ -131,17 +133,21 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
-        master = self._preflight()
+        self._remote = self._server(pipeline) if pipeline.spark.mode == "connect" else None
+        master = "" if self._remote else self._preflight()
         if self.app in WRITERS:
             free_dead(open_run_of(context, pipeline, self.report_dir))
-        other, given = self._other_spark(pipeline, master), self.conf
+        other, given = None if self._remote else self._other_spark(pipeline, master), self.conf
         with private_settings(self._payload(pipeline, context)) as path:
-            self._aim(path, master, other, self.rows_ahead(context))
-            self._name_jars(pipeline)
+            if self._remote:
+                self._aim_driver(path)
+            else:
+                self._aim(path, master, other, self.rows_ahead(context))
+                self._name_jars(pipeline)
             deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
             try:
                 with metrics.timed_step(self.pipeline, self.task_id), deadline, self._beside(context) as beside:
-                    self._submit(context, path, None if other else settings.class_archive())
+                    self._submit(context, path, None if other or self._remote else settings.class_archive())
             except AirflowException as error:
                 if beside is not None and beside.failed:
                     raise beside.error() from None
@@ -192,6 +198,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             "report_env": for_driver(reports),
             "options": self.driver_options(context, pipeline),
             "launched": time.time(),
+            **({"connect": self._remote.to_json()} if self._remote else {}),
         }
 
     def rows_ahead(self, context: Context) -> int | None:
@@ -223,7 +230,24 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         super().on_kill()
         end(children)
 
+    def _server(self, pipeline: Pipeline) -> Remote:
+        from airflow_cdc.operators.spark_connect import check_app, remote_of
+
+        self._check_app()
+        check_app(self.app, self.pipeline)
+        return remote_of(pipeline, self._conn_id)
+
+    def _aim_driver(self, path: Path) -> None:
+        """Point Python at the launcher and the file; a server has its own settings and jars."""
+        self.application = str(Path(spark_main.__file__).resolve())
+        self.application_args = [self.app, "--settings", str(path)]
+        self._hook = None
+
     def _get_hook(self) -> SparkSubmitHook:
+        if self._remote:
+            from airflow_cdc.operators.spark_connect import ConnectDriver
+
+            return ConnectDriver(application_args=self.application_args, env_vars=self.env_vars)
         hook = super()._get_hook()
         return python_first(hook) if self._starts_python else hook
 
@@ -232,10 +256,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
 
         Returns the connection's master.
         """
-        if self.app not in spark_main.APPS:
-            raise ConfigError(
-                f"there is no Spark application {self.app!r}", todo=f"Write one of: {', '.join(spark_main.APPS)}."
-            )
+        self._check_app()
         try:
             conn = BaseHook.get_connection(self._conn_id)
         except AirflowNotFoundException:
@@ -252,6 +273,12 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
                 todo="Set deploy-mode to client.",
             )
         return self._master()
+
+    def _check_app(self) -> None:
+        if self.app not in spark_main.APPS:
+            raise ConfigError(
+                f"there is no Spark application {self.app!r}", todo=f"Write one of: {', '.join(spark_main.APPS)}."
+            )
 
     def _master(self) -> str:
         """The master as spark-submit will get it. Raises ConfigError if it is Kubernetes and its provider is missing."""

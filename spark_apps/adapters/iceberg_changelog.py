@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from airflow_cdc.core.errors import ConfigError, SinkError
 from airflow_cdc.events.record import CREATE, DELETE, TRUNCATE, UPDATE
+from airflow_cdc.spark_apps.driver.session import kept
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident
 from airflow_cdc.spark_apps.events import RAW_ARROW, RAW_SCHEMA, meta
 from airflow_cdc.spark_apps.ports import EventDecoder, ReadsAppended
@@ -59,7 +60,7 @@ class ChangelogReader:
         try:
             self._check(changes, table, ends)
             raw = changes.mapInArrow(AsRecords(topic, table), RAW_SCHEMA)
-            net = _last(self._events.appended(raw, table)).localCheckpoint()
+            net = kept(_last(self._events.appended(raw, table)))
         finally:
             changes.unpersist()
         self._check_read(net, table)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as fn
 
 from airflow_cdc.core.errors import SinkError
+from airflow_cdc.spark_apps.driver.session import kept
 from airflow_cdc.spark_apps.driver.sql import literal, quote_ident, view_of
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -66,7 +67,7 @@ def write_images(
     If a row image loses copies, all of them are deleted and the remaining number is appended again, because equal rows
     cannot be told apart. Raises SinkError if the table holds fewer copies than are to be removed. Not idempotent.
     """
-    images = images.localCheckpoint(eager=False)
+    images = kept(images, eager=False)
     gains, losses = images.where("n > 0"), images.where("n < 0")
     if emptied or not losses.isEmpty():
         left = _left_of(target, table, losses, emptied=emptied)
@@ -86,12 +87,12 @@ def _same_image(table: Table) -> str:
 
 def _left_of(target: str, table: Table, losses: DataFrame, *, emptied: bool) -> DataFrame:
     """(image, n): how many copies remain of each image that loses some. Read before anything is deleted."""
-    session = losses.sparkSession
-    rows = losses.selectExpr("image", "0L AS n").limit(0)
-    if not emptied:
+    if emptied:
+        left = _kept_sums(losses)
+    else:
         with view_of(fn.broadcast(losses.selectExpr("image", *_flat(table)))) as view:
-            rows = session.sql(f"SELECT s.image, 1L AS n FROM {target} t JOIN {view} s ON {_same_image(table)}")
-    left = losses.unionAll(rows).groupBy("image").agg(fn.sum("n").alias("n")).localCheckpoint()
+            copies = f"SELECT s.image, 1L AS n FROM {target} t JOIN {view} s ON {_same_image(table)}"
+            left = _kept_sums(losses.unionAll(losses.sparkSession.sql(copies)))
     short = left.where("n < 0").agg(fn.sum(-fn.col("n")).alias("rows")).first()
     if short is not None and short["rows"]:
         raise SinkError(
@@ -100,6 +101,10 @@ def _left_of(target: str, table: Table, losses: DataFrame, *, emptied: bool) -> 
             todo="The mirror is already wrong: recover the table (diff_repair).",
         )
     return left
+
+
+def _kept_sums(rows: DataFrame) -> DataFrame:
+    return kept(rows.groupBy("image").agg(fn.sum("n").alias("n")))
 
 
 def _delete(target: str, rows: DataFrame, same: str, *, emptied: bool) -> None:

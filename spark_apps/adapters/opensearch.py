@@ -21,7 +21,7 @@ from airflow_cdc.spark_apps.adapters.opensearch_documents import KEEP_ALIVE, Doc
 from airflow_cdc.spark_apps.adapters.opensearch_fit import fitted
 from airflow_cdc.spark_apps.adapters.opensearch_values import restored, stored, stored_type
 from airflow_cdc.spark_apps.canonical.spark import key_text
-from airflow_cdc.spark_apps.driver.session import made
+from airflow_cdc.spark_apps.driver.session import parallelism
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.types import sink_type
 
@@ -88,7 +88,7 @@ class OpenSearchWriter:
 
     def _frame(self, spark: SparkSession, record: Record, view: str = "") -> DataFrame:
         """The rows of a view; without one, as they are when they are read."""
-        slices = min(MOST_SLICES, made(spark).sparkContext.defaultParallelism)
+        slices = min(MOST_SLICES, parallelism(spark))
         kinds = [(name, DataType.fromDDL(kind)) for name, kind in record.columns]
         fields = tuple((name, stored_type(kind)) for name, kind in kinds)
         reader = DocumentReader(self._sink.endpoint, record.readable, view, fields, slices)

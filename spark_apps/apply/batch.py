@@ -40,7 +40,7 @@ from airflow_cdc.spark_apps.apply.context import (
 )
 from airflow_cdc.spark_apps.apply.few import apply_few
 from airflow_cdc.spark_apps.canonical.spark import key_text
-from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, kept, sibling
 from airflow_cdc.spark_apps.events import SIDES, headers_text, meta, offsets_in
 from airflow_cdc.spark_apps.ports_few import CommitsFew, SmallCommit
 
@@ -158,7 +158,7 @@ def _decoded(ctx: ApplyContext, session: SparkSession, start: Start) -> DataFram
     """
     raw = ctx.read(session, {start.topic: start.ranges})
     sides = SIDES if start.table.keyless else ("after",)
-    return ctx.events.decode(raw, start.decoded_as, sides).localCheckpoint(eager=False)
+    return kept(ctx.events.decode(raw, start.decoded_as, sides), eager=False)
 
 
 def _earlier(ctx: ApplyContext, session: SparkSession, start: Start) -> dict[int, list[tuple[LastChange, bool]]]:
@@ -209,7 +209,7 @@ def _apply_keys(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     decoded = _without_covered_tombstones(ctx, batch, decoded)
     events = changes.after_truncate(changes.applicable(decoded, batch.covered), truncated_at)
     filled = schema_values.with_filled(changes.net_changes(events, len(start.ranges)), start.table, batch.fit)
-    net = filled.coalesce(batch.files).localCheckpoint(eager=False)
+    net = kept(filled.coalesce(batch.files), eager=False)
     if len(start.ranges) > 1:
         _check_order(net, start)
     if ctx.carried and ctx.carried.looks(start.table):
@@ -257,7 +257,7 @@ def _apply_images(ctx: ApplyContext, batch: _Batch, decoded: DataFrame) -> int:
     start, counted = batch.start, batch.counted
     events = changes.applicable(decoded, batch.covered)
     own = events.where(meta("op") == READ)
-    logged = changes.without_repeats(events.where(meta("op") != READ)).localCheckpoint(eager=False)
+    logged = kept(changes.without_repeats(events.where(meta("op") != READ)), eager=False)
     fresh = _without_applied(ctx, batch, logged)
     high, rows, truncated_at = counts.highest(fresh)
     rows_after = changes.after_truncate(fresh.unionByName(own) if counted.reads else fresh, truncated_at)
@@ -295,11 +295,7 @@ def _without_applied(ctx: ApplyContext, batch: _Batch, logged: DataFrame) -> Dat
         counts.check_servers(doubtful, identities, start)
         marked = logged.withColumn("cdc_identity", changes.identity())
         # decided before the merge reads it more than once
-        return (
-            marked.join(identities.select("cdc_identity"), "cdc_identity", "left_anti")
-            .drop("cdc_identity")
-            .localCheckpoint()
-        )
+        return kept(marked.join(identities.select("cdc_identity"), "cdc_identity", "left_anti").drop("cdc_identity"))
     finally:
         identities.unpersist()
 

@@ -38,7 +38,7 @@ from airflow_cdc.spark_apps.compare.tail import (
     read_earlier,
     read_tail,
 )
-from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, reads_by_part, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.events import offsets_in
 from airflow_cdc.spark_apps.ports import Bounds
@@ -151,6 +151,10 @@ class InParts:
         if number == self._number:
             return self._rows
         self._rows = []  # before more rows are read
+        if not reads_by_part(self.frame):
+            self._rows = self._by_a_job(number)
+            self._number = number
+            return self._rows
         if number < self._number or self._number < 0:
             self._begin()
         while self._next < number:
@@ -159,6 +163,11 @@ class InParts:
         if self._next == number:
             self._rows = list(self._group)
         return self._rows
+
+    def _by_a_job(self, number: int) -> list[Row]:
+        """Of a frame that is kept, only the part's own blocks are looked into."""
+        at = fn.col(quote_ident(self.frame.columns[self.at]))
+        return list(self.frame.where(at == number).collect())
 
     def _begin(self) -> None:
         rows = self.frame.toLocalIterator()

@@ -38,6 +38,7 @@ from airflow_cdc.spark_apps.compare import few
 from airflow_cdc.spark_apps.compare.ranges import RANGE_ROWS, RangesView
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.session import parallelism
 from airflow_cdc.spark_apps.ports import Bounds, RowReader, SourceView, connection_limit
 from airflow_cdc.spark_apps.ports_few import ReadsFewRows
 
@@ -265,7 +266,7 @@ def connections_of(reader: RowReader, subjects: Sequence[Subject], lots: int) ->
     limit = min(connection_limit(reader) or CONNECTIONS, CONNECTIONS)
     large = [] if reader.exact_views else [subject for subject in subjects if subject.rows > RANGE_ROWS]
     return {
-        subject.table.full_name: max(1, min(limit // lots, subject.sink.spark.sparkContext.defaultParallelism))
+        subject.table.full_name: max(1, min(limit // lots, parallelism(subject.sink.spark)))
         for subject in large
         if subject.part.whole and leads_with_integer(subject.table)
     }

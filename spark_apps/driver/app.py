@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_cdc.core.errors import CdcError, UsageError
@@ -15,12 +16,15 @@ from airflow_cdc.core.timeline import THIS_PROCESS, process_began
 from airflow_cdc.flows.run import Run, RunOptions, make_run
 from airflow_cdc.kinds import read_pipeline
 from airflow_cdc.parts import Endpoints
-from airflow_cdc.spark_apps.driver.session import LATE_JVM, SessionOnDemand, build_session
+from airflow_cdc.spark_apps.driver.session import LATE_JVM, SessionOnDemand, build_session, remote_session
 from airflow_cdc.spark_apps.driver.speaking import Speaking, spark_parts
+from airflow_cdc.spark_apps.driver.task import end_in_order
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# how a Spark Connect session says that it was stopped, also by an error that is none of pyspark's
+CLOSED = "Channel closed"
 NEEDED = ("pipeline", "endpoints", "run_id", "report_dir")
 
 
@@ -39,7 +43,13 @@ def open_app(settings: Mapping[str, Any], name: str) -> Iterator[tuple[Run, Spar
     extra = {str(key): str(value) for key, value in (settings.get("spark") or {}).items()}
     jars = [str(jar) for jar in settings.get("jars") or ()]
     title = f"cdc {name} {run.pipeline.name}"
-    spark = SessionOnDemand.of(lambda: build_session(title, run.clients.sink, jars, extra))
+    remote = settings.get("connect")
+    if remote:
+        end_in_order()
+        make = partial(remote_session, title, run.clients.sink, remote)
+    else:
+        make = partial(build_session, title, run.clients.sink, jars, extra)
+    spark = SessionOnDemand.of(make)
     parts = spark_parts(lambda: cast("SessionOnDemand", spark).existing)
     try:
         with Speaking(name, parts):
@@ -87,13 +97,20 @@ def explained(kind: type[CdcError], doing: str, *, where: str, todo: str) -> Ite
         yield
     except (Py4JError, PySparkException, OSError, SQLAlchemyError) as error:
         raise kind(f"could not {doing}: {mask_text(root_cause(str(error)))}", where=where, todo=todo) from error
+    except ValueError as error:
+        if CLOSED not in str(error):
+            raise
+        raise kind(f"could not {doing}: {root_cause(str(error))}", where=where, todo=todo) from error
 
 
 def root_cause(text: str) -> str:
-    """The last "Caused by" of a Java stack trace, or its first line."""
+    """The last "Caused by" of a Java stack trace, what grpc says of a server, or the first line."""
+    if CLOSED in text:
+        return "the session of Spark was stopped meanwhile"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines or ["no reason given"])[-1 if causes else 0][:500]
+    details = [line.removeprefix("details = ").strip('"') for line in lines if line.startswith('details = "')]
+    return (causes or details[:1] or lines or ["no reason given"])[-1 if causes else 0][:500]
 
 
 def log_to_stderr() -> None:

@@ -18,7 +18,7 @@ from airflow_cdc.spark_apps.driver.shipped import ship
 from airflow_cdc.spark_apps.ports import InCatalog
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from airflow_cdc.core.ports import Sink
 
@@ -52,6 +52,7 @@ LATE_COMPILER = (
     "-XX:Tier4InvocationThreshold=200000 -XX:Tier4MinInvocationThreshold=24000"
     " -XX:Tier4CompileThreshold=600000 -XX:Tier4BackEdgeThreshold=1600000"
 )
+SMALL = {"spark.sql.shuffle.partitions": "4"}
 # For a driver with its own executors: batches are small, so scheduling costs more than the work.
 LOCAL = {
     "spark.master": "local[*]",
@@ -60,7 +61,7 @@ LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     JAVA_OPTIONS: f"{_UTC} {LATE_COMPILER}",
-    "spark.sql.shuffle.partitions": "4",
+    **SMALL,
     "spark.scheduler.mode": "FAIR",
     "spark.locality.wait": "0s",
     "spark.python.daemon.module": "airflow_cdc.spark_apps.driver.python_daemon",
@@ -118,7 +119,7 @@ class SessionOnDemand:
             if self._made is None:
                 log.info("no session of Spark was needed")
             else:
-                self._made.stop()
+                stop(self._made)
 
 
 def begin(spark: SparkSession) -> None:
@@ -158,9 +159,7 @@ def build_session(
     own = {**(LOCAL if local else {}), **({"spark.jars": ",".join(jars)} if jars else {})} if not submitted else {}
     builder = SparkSession.builder.appName(app_name)
     ours = {"spark.redaction.regex": SPARK_REDACTION, **EXACT}
-    tables = sink if sink.staging is None else sink.staging
-    catalog = tables.spark_conf() if isinstance(tables, InCatalog) else {}
-    for key, value in {**own, **catalog, **(extra or {}), **ours}.items():
+    for key, value in {**own, **_catalog(sink), **(extra or {}), **ours}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -168,6 +167,29 @@ def build_session(
     if not is_local(session.sparkContext.master):
         ship(session)
     return session
+
+
+def _catalog(sink: Sink) -> Mapping[str, str]:
+    tables = sink if sink.staging is None else sink.staging
+    return tables.spark_conf() if isinstance(tables, InCatalog) else {}
+
+
+def remote_session(app_name: str, sink: Sink, remote: Mapping[str, str]) -> SparkSession:
+    """As build_session, on a Spark Connect server."""
+    from airflow_cdc.spark_apps.driver import connect
+
+    settings = {**_catalog(sink), **SMALL, **EXACT}
+    return connect.session_on(connect.Remote.from_json(remote), app_name, settings)
+
+
+def stop(session: SparkSession) -> None:
+    """End a session that was made."""
+    if is_remote(session):
+        from airflow_cdc.spark_apps.driver import connect
+
+        connect.stop(session)
+    else:
+        session.stop()
 
 
 def java_options(rows: int | None) -> str:
@@ -194,6 +216,13 @@ def sibling(spark: SparkSession, settings: Mapping[str, str] | None = None) -> S
 
     The first session's own settings are copied, because a new session starts from the application's.
     """
+    if is_remote(spark):
+        from airflow_cdc.spark_apps.driver import connect
+
+        session = connect.sibling_of(spark)
+        for key, value in (settings or {}).items():
+            session.conf.set(key, value)
+        return session
     session = spark.newSession()
     values = {key: spark.conf.get(key, None) for key in (*EXACT, "spark.sql.shuffle.partitions")}
     for key, value in {**values, **(settings or {})}.items():
@@ -201,3 +230,35 @@ def sibling(spark: SparkSession, settings: Mapping[str, str] | None = None) -> S
             session.conf.set(key, value)
     register_functions(session)
     return session
+
+
+def is_remote(spark: SparkSession) -> bool:
+    """Whether it is a session on a Spark Connect server."""
+    return _of_connect(spark.conf)
+
+
+def _of_connect(of_spark: object) -> bool:
+    return type(of_spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def parallelism(spark: SparkSession) -> int:
+    """How many tasks run at once."""
+    if is_remote(spark):
+        from airflow_cdc.spark_apps.driver import connect
+
+        return connect.parallelism(spark)
+    return int(spark.sparkContext.defaultParallelism)
+
+
+def kept(frame: DataFrame, *, eager: bool = True) -> DataFrame:
+    """The frame's rows, computed once and held until nothing refers to them; `eager`: at once, else when they are read."""
+    if _of_connect(frame):
+        from airflow_cdc.spark_apps.driver import connect
+
+        return connect.kept(frame, eager=eager)
+    return frame.localCheckpoint(eager=eager)
+
+
+def reads_by_part(frame: DataFrame) -> bool:
+    """Whether `toLocalIterator` computes and holds one partition at a time (INV 24). A Spark Connect server sends all at once."""
+    return not _of_connect(frame)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 # how often a driver looks for its parent, in seconds
 _EVERY_S = 1.0
 _ORPHANED = 1
+_TERMINATED = 128 + signal.SIGTERM
+# what has to be done before a driver that is ended goes
+_before: list[Callable[[], None]] = []
 
 
 def this_process() -> dict[str, object]:
@@ -51,4 +55,30 @@ def _outlive(parent: int) -> None:
         pause.wait(_EVERY_S)
     with suppress(OSError):  # who read what we say may be gone, too
         print("cdc: who started this driver was ended, and the driver with it", file=sys.stderr, flush=True)
-    os._exit(_ORPHANED)
+    end_now(_ORPHANED)
+
+
+def before_end(act: Callable[[], None]) -> None:
+    """Have this done before the driver goes because it, or its parent, was ended."""
+    _before.append(act)
+
+
+def end_in_order() -> None:
+    """From now on, end this process by `end_now` when it gets SIGTERM. For the main thread."""
+    end = threading.Event()
+
+    def wait() -> None:
+        end.wait()
+        end_now(_TERMINATED)
+
+    # not in the handler: the thread that it interrupts may hold a lock that the work before the end needs
+    threading.Thread(target=wait, name="terminated", daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: end.set())
+
+
+def end_now(status: int) -> NoReturn:
+    """End this process at once, after what was asked for."""
+    for act in _before:
+        with suppress(Exception):
+            act()
+    os._exit(status)

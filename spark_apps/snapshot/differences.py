@@ -23,7 +23,7 @@ from airflow_cdc.spark_apps.compare.judge import drill_keys
 from airflow_cdc.spark_apps.compare.scan import Subject, rows_in, scan
 from airflow_cdc.spark_apps.compare.views import pinned
 from airflow_cdc.spark_apps.driver.progress import Progress
-from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, sibling
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, kept, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.snapshot.read import Reading, Tools, staged_rows
 
@@ -95,17 +95,17 @@ def rows_now(tools: Tools, session: SparkSession, wanted: Wanted, stage: Stage) 
     # a collation that ignores case finds rows of other keys too
     rows = tools.reader.rows_of_keys(session, table, keys, at=wanted.position)
     current = _with_key(rows, table).join(asked_for, _KEY, "left_semi")
-    current = current.localCheckpoint()
+    current = kept(current)
     key = fn.struct(*(quote_ident(name) for name in table.key)).alias("key")
     after = fn.struct(*(quote_ident(column.name) for column in table.mirrored)).alias("after")
     upserts = current.select(key, fn.lit(False).alias("deleted"), after)
-    gone = asked_for.join(current.select(_KEY), _KEY, "left_anti").localCheckpoint()
+    gone = kept(asked_for.join(current.select(_KEY), _KEY, "left_anti"))
     if gone.isEmpty():  # to find their keys in the stage, all of it is read
         return upserts
     left = _with_key(tools.writer.rows(session, stage), table).join(fn.broadcast(gone), _KEY, "left_semi")
     kind = upserts.schema["after"].dataType
     removals = left.select(key, fn.lit(True).alias("deleted"), fn.lit(None).cast(kind).alias("after"))
-    return upserts.unionByName(removals.localCheckpoint())
+    return upserts.unionByName(kept(removals))
 
 
 def _with_key(rows: DataFrame, table: Table) -> DataFrame:

@@ -39,6 +39,7 @@ from airflow_cdc.spark_apps.compare.scan import (
 )
 from airflow_cdc.spark_apps.compare.tail import Topic
 from airflow_cdc.spark_apps.compare.views import SinkView
+from airflow_cdc.spark_apps.driver.session import kept
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.driver.systems import TopicSystems
 from airflow_cdc.spark_apps.events import meta
@@ -97,7 +98,7 @@ def folded(
     events = systems.events.decode(raw, table, ("after",)).where(meta("other_table").isNull())
     events = events.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        net = _net(run, events, state, strict=not unread).localCheckpoint()
+        net = kept(_net(run, events, state, strict=not unread))
     finally:
         events.unpersist()
     check_time(state, run.clients.transport.topic_configs([topic]).get(topic, {}), time.monotonic() - began, run.where)

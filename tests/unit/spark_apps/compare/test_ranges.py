@@ -92,7 +92,7 @@ def test_without_ranges_the_first_view_answers() -> None:
 
 def large(rows: int = RANGE_ROWS + 1, key: str = "bigint", tasks: int = 64) -> Subject:
     """A table with a key of that type, in a session with so many tasks at a time."""
-    spark = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=tasks))
+    spark = SimpleNamespace(conf={}, sparkContext=SimpleNamespace(defaultParallelism=tasks))
     keyed = table(column("id", key, nullable=False), key=("id",))
     return Subject(keyed, cast("Any", SimpleNamespace(spark=spark)), None, {}, cast("Any", None), rows)
 
