@@ -239,7 +239,8 @@ def test_a_canal_needs_its_folder_and_its_commands() -> None:
     left_out = {"cursor": "file", "environment": (), "log": "", "time_zone": ""}
     spec = reads(canal.CanalSettings, needed, left_out)
     refuses(canal.CanalSettings, {**needed, "cursor": "redis"}, "cursor")
-    refuses(canal.CanalSettings, {**needed, "time_zone": "Mars/Olympus"}, "time_zone")
+    for no_zone in ("Mars/Olympus", "../etc", "x" * 300):
+        refuses(canal.CanalSettings, {**needed, "time_zone": no_zone}, "time_zone")
     for command in COMMANDS:
         refuses(canal.CanalSettings, {**needed, command: "say 'it"}, command)
     at = spec.at(CanalEndpoint("zk1:2181"))
