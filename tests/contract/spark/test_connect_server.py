@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_cdc.cli import remote_spark
+from airflow_cdc.connectors.kafka_connect.client import ConnectEndpoint
+from airflow_cdc.core.errors import ConfigError
+from airflow_cdc.parts import Endpoints
+from airflow_cdc.sinks.iceberg.kind import IcebergEndpoint
+from airflow_cdc.sources.mysql.client import MySqlEndpoint
+from airflow_cdc.spark_apps.driver import connect_answers
+from airflow_cdc.spark_apps.driver.connect import Remote
+from airflow_cdc.transports.kafka.client import KafkaEndpoint
 from stack.spark_connect import SparkConnectServer, start_spark_connect
 from tests.contract.spark import connect_client
 from tests.spark_session import embedded_catalog
+from tests.unit.builders import PIPELINE
 
 EXPECTED: dict[str, Any] = {
     "functions": ['{"a":2,"b":1}'] * 2,
@@ -72,6 +82,32 @@ def test_the_server_answers_what_the_doctor_asks(said: dict[str, Any]) -> None:
     found = said["answers"]
     assert (found["spark"], found["tasks"], found["missing"]) == ("4.1.3", 2, ["no/such/Thing.class"])
     assert found["python"].startswith("Python 3.")
+
+
+@pytest.fixture
+def ask(
+    server: SparkConnectServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], connect_answers.Answers]:
+    """What the doctor is told of that server, asked with a token."""
+    endpoints = Endpoints(
+        MySqlEndpoint("nowhere", 1, "u", "p"),
+        ConnectEndpoint("http://nowhere"),
+        KafkaEndpoint("nowhere:1"),
+        IcebergEndpoint("lake", embedded_catalog(tmp_path)),
+    )
+    monkeypatch.setattr(remote_spark, "resolve_endpoints", lambda _pipeline: endpoints)
+    monkeypatch.setenv("AIRFLOW__CDC__REPORT_DIR", str(tmp_path))
+    entries = ["org/apache/iceberg/spark/SparkCatalog.class", "no/such/Thing.class"]
+    return lambda token: remote_spark.ask(PIPELINE, Remote(server.url, token), entries)
+
+
+def test_the_doctor_asks_in_a_process_that_is_told_all_of_it(
+    ask: Callable[[str], connect_answers.Answers], server: SparkConnectServer
+) -> None:
+    answers = ask(server.token)
+    assert (answers.spark, answers.missing) == ("4.1.3", ["no/such/Thing.class"])
+    with pytest.raises(ConfigError, match="Invalid authentication token"):
+        ask("another")
 
 
 def test_no_token_is_in_a_command_line(server: SparkConnectServer) -> None:
