@@ -62,6 +62,23 @@ def test_all_while_one_table_is_not_proven_main_of_none_moves(verdict: str) -> N
     assert (moved(run), dict(now(run).published)) == ([], {})
 
 
+@pytest.mark.parametrize(
+    ("orders", "customers", "worst"),
+    [
+        ("MISMATCH", "INCONCLUSIVE", "MISMATCH"),
+        ("INCONCLUSIVE", "MISMATCH", "MISMATCH"),
+        ("MATCH", "INCONCLUSIVE", "INCONCLUSIVE"),
+        ("MATCH", "", "INCONCLUSIVE"),
+        ("MISMATCH", "", "MISMATCH"),
+    ],
+)
+def test_a_run_that_publishes_nothing_ends_with_the_worst_verdict(orders: str, customers: str, worst: str) -> None:
+    """A command's exit status tells rows that differ from what could not be compared."""
+    with pytest.raises(VerificationError) as caught:
+        publish(compared(Policy(publish="all"), orders=orders, customers=customers))
+    assert (caught.value.verdict, "main was not changed" in caught.value.todo) == (worst, True)
+
+
 @pytest.mark.parametrize("verdict", NOT_PROVEN)
 def test_each_main_of_a_table_that_is_not_proven_stays_and_the_run_fails_by_its_name(verdict: str) -> None:
     run = compared(Policy(publish="each"), orders="MATCH", customers=verdict)
