@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, wrappers_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -248,3 +249,162 @@ def test_a_zero_is_not_written_so_the_schema_says_what_is_missing(marked: bool, 
     other = "optional int64 ts_ms = 2;" if marked else "int64 ts_ms = 2;"
     text = f'syntax = "proto3"; message M {{ int32 n = 1; {other} }}'
     assert read(text, b"", Shape(Wire.STRUCT, (("n", Shape(Wire.INT, missing=missing)),))) == (value,)
+
+
+# --- each type around a value, each that is absent, each that is of another type ---------------------------------------------
+
+WRAPPERS: dict[str, tuple[Wire, list[Any]]] = {
+    "DoubleValue": (Wire.FLOAT64, [0.1, -0.0]),
+    "FloatValue": (Wire.FLOAT32, [0.5, 0.0]),
+    "Int64Value": (Wire.INT, [-(2**63), 0]),
+    "UInt64Value": (Wire.INT, [2**64 - 1, 0]),
+    "Int32Value": (Wire.INT, [-(2**31), 0]),
+    "UInt32Value": (Wire.INT, [2**32 - 1, 0]),
+    "BoolValue": (Wire.BOOLEAN, [True, False]),
+    "StringValue": (Wire.STRING, ["é", ""]),
+    "BytesValue": (Wire.BYTES, [b"\xff", b""]),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_message_around_a_value_tells_null_from_zero(name: str) -> None:
+    wire, values = WRAPPERS[name]
+    text = f'syntax = "proto3"; message M {{ google.protobuf.{name} x = 1; int32 n = 2; }}'
+    shape = Shape(Wire.STRUCT, (("x", Shape(wire)), ("n", Shape(Wire.INT, missing=Missing.UNKNOWN))))
+    for value in values:
+        inner = getattr(wrappers_pb2, name)(value=value).SerializeToString()
+        # a schema with such a message marks what may be NULL, so what is not marked is a zero
+        assert repr(read(text, b"\x0a" + bytes([len(inner)]) + inner, shape)) == repr((value, 0))
+    assert read(text, b"", shape) == (None, 0)
+    others = Shape(Wire.STRUCT, (("x", Shape(Wire.STRUCT)), ("n", Shape(Wire.INT, missing=Missing.ZERO))))
+    assert read(text, b"\x0a\x00", others) == (WRONG, 0)
+
+
+WIRES = [Wire.INT, Wire.FLOAT32, Wire.FLOAT64, Wire.BOOLEAN, Wire.STRING, Wire.BYTES, Wire.DECIMAL, Wire.STRUCT]
+ZEROS: dict[Wire, Any] = {
+    Wire.INT: 0, Wire.FLOAT32: 0.0, Wire.FLOAT64: 0.0, Wire.BOOLEAN: False, Wire.STRING: "", Wire.BYTES: b"",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_scalar_is_read_as_its_own_type_alone_and_its_zero_is_of_that_type(kind: str, wire: Wire) -> None:
+    """A float may be asked for as either size; "12" is no number."""
+    text = f'syntax = "proto3"; message M {{ {kind} x = 1; optional int32 y = 2; repeated {kind} z = 3; }}'
+    own = SCALARS[kind][0]
+    floats = {Wire.FLOAT32, Wire.FLOAT64}
+    fits = wire is own or {wire, own} <= floats
+    shape = Shape(wire, missing=Missing.ZERO)
+    of = Shape(Wire.STRUCT, (("x", shape), ("z", Shape(Wire.ARRAY, of=shape, missing=Missing.ZERO))))
+    absent, none = read(text, b"", of)
+    assert repr(absent) == repr(ZEROS[own] if fits else WRONG)
+    assert none == ([] if fits else WRONG)
+    # a list where one value is asked for, and one where a list is
+    crossed = Shape(Wire.STRUCT, (("z", shape), ("x", Shape(Wire.ARRAY, of=shape, missing=Missing.ZERO))))
+    assert read(text, b"", crossed) == (WRONG, WRONG)
+
+
+@pytest.mark.parametrize(
+    ("line", "missing", "value"),
+    [
+        ("repeated In m", Missing.ZERO, []),
+        ("repeated In m", Missing.UNKNOWN, WRONG),
+        ("repeated In m", Missing.NULL, None),
+        ("repeated int32 m", Missing.ZERO, []),
+        ("repeated int32 m", Missing.UNKNOWN, WRONG),
+        ("repeated int32 m", Missing.NULL, None),
+        ("In m", Missing.ZERO, None),
+        ("In m", Missing.UNKNOWN, None),
+        ("optional int32 m", Missing.ZERO, None),
+        ("optional int32 m", Missing.UNKNOWN, None),
+    ],
+)
+def test_what_an_absent_field_means_for_a_list_a_message_and_an_optional_one(
+    line: str, missing: Missing, value: Any
+) -> None:
+    """A list never tells NULL from no elements, whatever else of the schema is marked."""
+    text = f'syntax = "proto3"; message M {{ {line} = 1; optional int32 other = 2; }} message In {{ int32 n = 1; }}'
+    part = Shape(Wire.STRUCT, (("n", Shape(Wire.INT)),)) if "In" in line else Shape(Wire.INT)
+    own = Shape(Wire.ARRAY, of=part, missing=missing) if "repeated" in line else replace(part, missing=missing)
+    assert read(text, b"", Shape(Wire.STRUCT, (("m", own),))) == (value,)
+
+
+@pytest.mark.parametrize(
+    ("raw", "digits", "scale", "value"),
+    [
+        (b"\x6e", 2, 2, "1.10"),
+        (b"\x6e", 2, 3, "1.100"),
+        (b"\x6e", 2, 1, "1.1"),
+        (b"\x6f", 2, 1, None),
+        (b"\0", 2, 2, "0.00"),
+    ],
+)
+def test_a_decimal_has_the_scale_of_its_column_and_loses_no_digit(
+    raw: bytes, digits: int, scale: int, value: str | None
+) -> None:
+    """A column that was widened has events of both scales."""
+    text = 'syntax = "proto3"; message M { confluent.type.Decimal x = 1; }'
+    inner = b"\x0a" + bytes([len(raw)]) + raw + b"\x18" + bytes([digits])
+    (found,) = read(
+        text, b"\x0a" + bytes([len(inner)]) + inner, Shape(Wire.STRUCT, (("x", Shape(Wire.DECIMAL, scale=scale)),))
+    )
+    assert str(found) == (value if value is not None else str(WRONG))
+
+
+# --- texts of schemas -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "resolved"),
+    [
+        ("T", "p.q.M.T"),
+        ("M.T", "p.q.M.T"),
+        ("q.T", "p.q.T"),
+        ("p.q.T", "p.q.T"),
+        (".p.q.T", "p.q.T"),
+        (".p.q.M.T", "p.q.M.T"),
+        ("Only", "p.q.Only"),
+        ("E", "enum"),
+        ("F", "enum"),
+        (".p.q.F", "enum"),
+        ("Unknown", "Unknown"),
+        (".Unknown", "Unknown"),
+        ("int32", "int32"),
+    ],
+)
+def test_a_name_is_looked_for_from_the_innermost_scope_outwards(name: str, resolved: str) -> None:
+    """As protoc does it; with a dot before it, it is whole."""
+    text = f"""
+        package p.q;
+        message T {{}} message Only {{}} enum F {{ Z = 0; }}
+        message M {{ required {name} x = 1; message T {{ }} enum E {{ A = 0; }} }}
+    """
+    assert parse(text).messages["p.q.M"].fields == [ProtoField("x", 1, resolved, presence=True)]
+
+
+@pytest.mark.parametrize(
+    ("syntax", "line", "field"),
+    [
+        ("", "optional int32 n = 1;", ProtoField("n", 1, "int32", presence=True)),
+        ("", "required int32 n = 1;", ProtoField("n", 1, "int32", presence=True)),
+        ("syntax = 'proto2';", "repeated int32 n = 1 [packed = true];", ProtoField("n", 1, "int32", True, True)),
+        ('syntax = "proto3";', "int32 n = 0x10;", ProtoField("n", 16, "int32")),
+        ('syntax = "proto3";', "optional int32 n = 1;", ProtoField("n", 1, "int32", presence=True)),
+        ('syntax = "proto3";', "repeated int32 n = 1;", ProtoField("n", 1, "int32", repeated=True)),
+        ('syntax = "proto3";', "map<int32, map> n = 1;", ProtoField("n", 1, "", repeated=True)),
+        ('syntax = "proto3";', "map n = 1;", ProtoField("n", 1, "map")),
+        ('syntax = "proto3";', "oneof o { option x = 1; int32 n = 1; ; }", ProtoField("n", 1, "int32", presence=True)),
+        ('syntax = "proto3";', "/* int32 m = 2; */ int32 n = 1; // int32 o = 3;\n;", ProtoField("n", 1, "int32")),
+        (
+            'syntax = "proto3";',
+            "extensions 4 to 9; extend X { int32 m = 5; } int32 n = 1;",
+            ProtoField("n", 1, "int32"),
+        ),
+        ('syntax = "proto3";', 'string n = 1 [default = "a\\"];{"];', ProtoField("n", 1, "string")),
+    ],
+    ids=str,
+)
+def test_each_form_of_a_field_is_read(syntax: str, line: str, field: ProtoField) -> None:
+    """A file without `syntax` is proto2, in which every field tells whether it is set."""
+    text = f"{syntax} service S {{ rpc R (A) returns (B) {{ }} }} ; message M {{ {line} }}"
+    assert parse(text).messages["M"].fields == [field]
