@@ -136,7 +136,11 @@ def _newest_first(lines: Iterable[str]) -> bool:
 def _upside_down(lines: Sequence[str]) -> bool:
     """Whether each line is an entry of its own there, so that a trace stands above its exception."""
     at = [line.lstrip().startswith("at ") for line in lines]
-    heads = [not is_at and _CONTINUES.match(line) is not None for is_at, line in zip(at, lines, strict=True)]
+    # "... 3 more" stands behind its frames, as no head does
+    heads = [
+        not is_at and not line.lstrip().startswith("...") and _CONTINUES.match(line) is not None
+        for is_at, line in zip(at, lines, strict=True)
+    ]
     above = sum(frame and head for frame, head in zip(at, heads[1:], strict=False))
     below = sum(frame and head for frame, head in zip(at[1:], heads, strict=False))
     return above > below
