@@ -34,10 +34,6 @@ def _moment(text: str) -> str:
     return text
 
 
-def _moment_or_none(text: str) -> str:
-    return text and _moment(text)
-
-
 def _duration(seconds: float | None) -> float | None:
     if seconds is not None and not -_LONGEST_S < seconds < _LONGEST_S:
         raise ValueError(f"{str(seconds)[:40]!r} is no duration")
@@ -47,7 +43,7 @@ def _duration(seconds: float | None) -> float | None:
 # An ISO time with its offset; one that may be ""; and seconds that a date can be moved by, None: not known. Papers are read
 # into no other text or number.
 Moment: TypeAlias = Annotated[str, _moment]
-MomentOrNone: TypeAlias = Annotated[str, _moment_or_none]
+MomentOrNone: TypeAlias = Annotated[str, lambda text: text and _moment(text)]
 Seconds: TypeAlias = Annotated[float | None, _duration]
 
 

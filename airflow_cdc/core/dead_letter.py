@@ -46,9 +46,19 @@ class DeadLetter:
         return self.topic, self.topic_id, self.partition, self.offset
 
 
+def data_text(data: bytes | None) -> str | None:
+    """Bytes as a sink stores them, in base64; None for none."""
+    return None if data is None else base64.b64encode(data).decode("ascii")
+
+
+def data_in(text: str | None) -> bytes | None:
+    """The bytes in such a text."""
+    return None if text is None else base64.b64decode(text)
+
+
 def headers_text(headers: Sequence[tuple[str, bytes]]) -> str | None:
     """Headers as a sink stores them, [[name, base64], …] in JSON; None for none."""
-    pairs = [[name, base64.b64encode(data).decode("ascii")] for name, data in headers]
+    pairs = [[name, data_text(data)] for name, data in headers]
     return json.dumps(pairs, ensure_ascii=False, separators=(",", ":")) if pairs else None
 
 

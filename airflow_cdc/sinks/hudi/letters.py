@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,15 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, headers_text, is_before
+from airflow_cdc.core.dead_letter import (
+    MAX_ATTEMPTS,
+    DeadLetter,
+    data_in,
+    data_text,
+    headers_in,
+    headers_text,
+    is_before,
+)
 from airflow_cdc.core.errors import MALFORMED, UnknownStateError
 from airflow_cdc.core.topics import Fence
 from airflow_cdc.sinks.hudi.endpoint import HudiEndpoint
@@ -79,8 +86,8 @@ class Letters:
             {
                 **plain,
                 **times,
-                "key": _text(letter.key),
-                "value": _text(letter.value),
+                "key": data_text(letter.key),
+                "value": data_text(letter.value),
                 "headers": headers_text(letter.headers),
             },
         )
@@ -90,7 +97,7 @@ def _read(path: Path) -> DeadLetter | None:
     try:
         value = json.loads(path.read_text())
         times = {name: value[name] and datetime.fromisoformat(value[name]) for name in ("first_seen", "resolved_at")}
-        data = {name: _bytes(value[name]) for name in ("key", "value")}
+        data = {name: data_in(value[name]) for name in ("key", "value")}
         return DeadLetter(**{**value, **times, **data, "headers": headers_in(value.get("headers"))})
     except FileNotFoundError:
         return None
@@ -104,11 +111,3 @@ def _read(path: Path) -> DeadLetter | None:
 
 def _moment(value: datetime | None) -> str | None:
     return value.isoformat() if value else None
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode("ascii")
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, is_before
+from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, data_in, headers_in, is_before
 from airflow_cdc.core.poll import poll_until
 from airflow_cdc.core.topics import Fence
 
@@ -62,12 +61,8 @@ def letters(lake: Lake, pipeline: str, table: str | None = None) -> tuple[DeadLe
 
 
 def _letter(row: Mapping[str, Any]) -> DeadLetter:
-    key, value, headers = _bytes(row["key"]), _bytes(row["value"]), headers_in(row.get(HEADERS))
+    key, value, headers = data_in(row["key"]), data_in(row["value"]), headers_in(row.get(HEADERS))
     return DeadLetter(**{**row, "key": key, "value": value, HEADERS: headers})
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)
 
 
 def resolve_before(lake: Lake, pipeline: str, since: Mapping[str, Fence]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,7 +9,15 @@ from typing import Any, Final
 
 from opensearchpy.helpers import bulk, scan
 
-from airflow_cdc.core.dead_letter import MAX_ATTEMPTS, DeadLetter, headers_in, headers_text, is_before
+from airflow_cdc.core.dead_letter import (
+    MAX_ATTEMPTS,
+    DeadLetter,
+    data_in,
+    data_text,
+    headers_in,
+    headers_text,
+    is_before,
+)
 from airflow_cdc.core.errors import SinkError
 from airflow_cdc.core.topics import Fence
 from airflow_cdc.sinks.opensearch.indexes import LETTERS
@@ -107,20 +114,12 @@ def _bulk(session: Session, actions: Iterable[Mapping[str, object]]) -> None:
 
 def _document(pipeline: str, letter: DeadLetter) -> dict[str, object]:
     plain = {name: getattr(letter, name) for name in letter.__slots__ if name != "resolved_at"}
-    texts = {"key": _text(letter.key), "value": _text(letter.value), "headers": headers_text(letter.headers)}
+    texts = {"key": data_text(letter.key), "value": data_text(letter.value), "headers": headers_text(letter.headers)}
     return plain | {"pipeline": pipeline, "first_seen": letter.first_seen.isoformat(), **texts}
 
 
 def _letter(source: Mapping[str, Any]) -> DeadLetter:
     plain: dict[str, Any] = {name: source.get(name) for name in DeadLetter.__slots__}
     seen = datetime.fromisoformat(source["first_seen"])
-    data = {name: _bytes(source[name]) for name in ("key", "value")}
+    data = {name: data_in(source[name]) for name in ("key", "value")}
     return DeadLetter(**plain | {**data, "headers": headers_in(plain["headers"]), "first_seen": seen})
-
-
-def _text(data: bytes | None) -> str | None:
-    return None if data is None else base64.b64encode(data).decode("ascii")
-
-
-def _bytes(text: str | None) -> bytes | None:
-    return None if text is None else base64.b64decode(text)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_cdc.connectors.debezium.offsets import unknown_keys
 from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, StoredOffset
 from airflow_cdc.core.position import JsonObject, Position
@@ -26,7 +26,6 @@ _KEYS = (
     "snapshot_completed",
     "transaction_id",
 )
-_OPEN_PREFIXES = ("transaction_", "incremental_snapshot_")
 _NUMBERS = ("pos", "ts_sec", "server_id", "event", "row")
 
 
@@ -167,7 +166,7 @@ class MySqlCodec:
 
 def validate(value: Mapping[str, object]) -> tuple[str, ...]:
     """Every fault of a value that is about to be written, as text; () when it is well formed."""
-    return (*(f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)), *_faults(value))
+    return (*unknown_keys(value, _KEYS), *_faults(value))
 
 
 def _faults(value: Mapping[str, object]) -> tuple[str, ...]:
@@ -191,15 +190,6 @@ def moved(before: Mapping[str, object] | None, after: Mapping[str, object]) -> s
         texts += [f"repeats {repeated} ({repeated.count} transactions)" if repeated else ""]
         return "; ".join(text for text in texts if text) or "the same transactions"
     return moved_in_files(old.position, new.position)
-
-
-def _known(key: str) -> bool:
-    return key in _KEYS or key.startswith(_OPEN_PREFIXES)
-
-
-def _nearest(key: str) -> str:
-    close = difflib.get_close_matches(key, _KEYS, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _is_count(value: object) -> bool:

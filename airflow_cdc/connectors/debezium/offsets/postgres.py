@@ -10,11 +10,11 @@ Connect accepts any value with 200; text where a number belongs kills the task w
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from airflow_cdc.connectors.debezium.offsets import unknown_keys
 from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError
 from airflow_cdc.core.offset import Inside, StoredOffset
 from airflow_cdc.core.position import JsonObject, Position
@@ -24,7 +24,6 @@ _LSNS: Final = ("lsn", "lsn_proc", "lsn_commit")
 _NUMBERS: Final = (*_LSNS, "txId", "ts_usec")
 _SNAPSHOT: Final = ("snapshot", "snapshot_completed", "last_snapshot_record")
 _KEYS: Final = (*_NUMBERS, "messageType", *_SNAPSHOT, "transaction_id", "origin", "origin_lsn")
-_OPEN_PREFIXES: Final = ("transaction_", "incremental_snapshot_")
 MESSAGE_TYPES: Final = (
     "BEGIN",
     "COMMIT",
@@ -113,7 +112,7 @@ def validate(value: Mapping[str, object]) -> tuple[str, ...]:
     Stricter than reading: a value without lsn_proc turns the connector's own check off, and a messageType belongs only
     to the event that it was stored with.
     """
-    faults = [f"unknown key {key!r}{_nearest(key)}" for key in value if not _known(key)]
+    faults = [*unknown_keys(value, _KEYS)]
     if value.get("lsn") is not None and value.get("lsn_proc") is None and not value.get("snapshot"):
         faults.append("lsn_proc is missing: the connector would not check that the server still has the place")
     return (*faults, *_faults(value))
@@ -151,15 +150,6 @@ def _is_lsn(value: object) -> bool:
     except CdcError:
         return False
     return True
-
-
-def _known(key: str) -> bool:
-    return key in _KEYS or key.startswith(_OPEN_PREFIXES)
-
-
-def _nearest(key: str) -> str:
-    close = difflib.get_close_matches(key, _KEYS, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 class PostgresCodec:
