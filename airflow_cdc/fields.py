@@ -23,10 +23,15 @@ class Fields(dict[str, object]):
             raise TypeError(f"{name} is {_shown(value)}")
         return value
 
-    def number(self, name: str) -> int:
-        """A whole number, which may be written as text."""
-        value: Any = self[name]
+    def number(self, name: str, default: int | None = None) -> int:
+        """A whole number, which may be written as text. `default`: what null means, or a field that is absent."""
+        value: Any = self[name] if default is None or self.get(name) is not None else default
         return int(value)
+
+    def real(self, name: str, default: float | None = None) -> float:
+        """A number, which may be written as text. `default`: what null means, or a field that is absent."""
+        value: Any = self[name] if default is None or self.get(name) is not None else default
+        return float(value)
 
     def inner(self, name: str) -> Fields:
         """An object within it; no fields for null, or if it is absent."""

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.codec import plain, read, sparse
 from airflow_cdc.core.errors import CdcError, ConfigError, SinkError, UsageError
@@ -26,6 +26,7 @@ from airflow_cdc.decisions.compare.nightly import WHOLE_NIGHT, Checked, NightPla
 from airflow_cdc.decisions.compare.part import WHOLE
 from airflow_cdc.decisions.compare.repair import Deletions, RepairPlan, needs_approval
 from airflow_cdc.decisions.table_id import is_rebuilt
+from airflow_cdc.fields import Fields
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.checks import report_check, store_json
 from airflow_cdc.flows.close import report_folder
@@ -115,12 +116,12 @@ def nightly(
 
 
 def _compare_all(
-    run: Run, spark: SparkSession, names: Sequence[str], options: Mapping[str, Any], now: datetime
+    run: Run, spark: SparkSession, names: Sequence[str], options: Mapping[str, object], now: datetime
 ) -> dict[str, TableReport]:
     try:
         work = open_work(run, spark, options)
         definitions = captured(run, names) if names else {}
-        leaf_rows = int(options.get("leaf_rows", LEAF_ROWS))
+        leaf_rows = Fields(options).number("leaf_rows", LEAF_ROWS)
         ids, xa = run.clients.source.table_ids(names), run.clients.control.facts().compared_xa
         known = {name: Checked.from_json(check) for name, check in run.clients.control.checks().items()}
         # tables whose rows change without an event on this server (INV 14): compared whole every night

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.errors import ConfigError, SchemaError, SourceError
 from airflow_cdc.core.pipeline import Corrected
@@ -22,6 +22,7 @@ from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.apply.schema_change import DEFINITION, dump_definition
 from airflow_cdc.decisions.diagnosis.strategy import COMPARING
 from airflow_cdc.decisions.throttle import lanes
+from airflow_cdc.fields import Fields
 from airflow_cdc.flows.capture import defined, followed
 from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.corrections import AGAIN
@@ -171,7 +172,7 @@ def prepare(
     writer: StageWriter,
     task: Task,
     table: Table,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     *,
     before: Mapping[str, Sequence[Stage]],
 ) -> Reading[Stage]:
@@ -192,7 +193,7 @@ def prepare(
         log.info("%s: the stage now has the source's columns", table.full_name)
     if ledger.rows or ledger.complete:
         log.info("%s: %s rows of an earlier try under the same watermark are kept", table.full_name, ledger.rows)
-    sizes = {key: int(settings[key]) for key in ("chunk_rows", "group_chunks") if key in settings}
+    sizes = {key: Fields(settings).number(key) for key in ("chunk_rows", "group_chunks") if key in settings}
     return Reading(table, stage, ledger, task.stamp, task.watermark, **sizes)
 
 

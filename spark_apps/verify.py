@@ -11,7 +11,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import DeadlineError, SinkError, VerificationError
@@ -21,6 +21,7 @@ from airflow_cdc.core.ports import Stage, Staging
 from airflow_cdc.core.report import Verdict, overall
 from airflow_cdc.core.timeline import timed
 from airflow_cdc.decisions.compare.expectations import Judged, judged
+from airflow_cdc.fields import Fields
 from airflow_cdc.flows.capture import captured
 from airflow_cdc.flows.carried import odd_values_named
 from airflow_cdc.flows.close import report_folder
@@ -59,7 +60,7 @@ def main(settings: Mapping[str, object]) -> Facts:
 
 
 @step("verify", leased=True)
-def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = None) -> Facts:
+def verify(run: Run, spark: SparkSession, settings: Mapping[str, object] | None = None) -> Facts:
     """Catch up, compare, check expectations; store the result for `publish` and the report.
 
     Tables that the connector writes itself are compared as readers see them. Raises VerificationError (MISMATCH or
@@ -68,12 +69,12 @@ def verify(run: Run, spark: SparkSession, settings: Mapping[str, Any] | None = N
     in_place = run.pipeline.corrected is not Corrected.STAGED
     if not in_place and (done := _nothing_left(run)) is not None:
         return done
-    options, began = dict(settings or {}), time.monotonic()
+    options, began = Fields(settings or {}), time.monotonic()
     rows = [stage.rows for stage in current(run).stages.values()]
     if max(rows, default=0) > most_rows(rows):
         begin(spark)
     longest = max(RESUME_SECONDS, run.pipeline.policy.standstill)
-    wait_resumed(run, float(options.get("resume_seconds", longest)))
+    wait_resumed(run, options.real("resume_seconds", longest))
     labels, xa = dict[str, str](), run.clients.source.xa()
     try:
         named = odd_values_named(run, current(run).unpublished, "verify")

@@ -60,7 +60,7 @@ class CheckedTable:
         return self.part == WHOLE.name
 
     @classmethod
-    def from_json(cls, table: str, value: Mapping[str, Any]) -> CheckedTable:
+    def from_json(cls, table: str, value: Mapping[str, object]) -> CheckedTable:
         """Read the ledger's entry for a table's comparison."""
         return cls(TableReport.verified_from_json(table, value), str(value.get("compared") or WHOLE.name))
 

@@ -6,7 +6,7 @@ No server is needed, but pyspark is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
 import pytest
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 # key and value of a record, as they are in the topic
 Record: TypeAlias = tuple[bytes | None, bytes | None]
-Image: TypeAlias = Mapping[str, Any]
+Image: TypeAlias = Mapping[str, object]
 
 ONE, TWO = {"id": 1, "name": "a", "qty": 10}, {"id": 1, "name": None, "qty": -3}
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from opensearchpy.exceptions import OpenSearchException
@@ -135,7 +135,7 @@ class DocumentWriter:
         return {doc["_id"]: doc["_version"] for doc in answer["docs"] if doc.get("found")}
 
 
-def _reason(item: Mapping[str, Any]) -> str:
+def _reason(item: Mapping[str, object]) -> str:
     error = item.get("error")
     return f"{error.get('type')}: {error.get('reason')}" if isinstance(error, dict) else str(error)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Window
 from pyspark.sql import functions as fn
@@ -339,7 +339,7 @@ def _result(
     start: Start,
     counted: counts.Counts,
     began: float,
-    **extra: Any,
+    **extra: object,
 ) -> Result:
     """The batch's result, after checking that the stage's head carries the stamp this batch ends with."""
     skipped = extra.pop("skipped", False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_cdc.core.types import Float, Geometry
 from airflow_cdc.decisions.compare.canonical import SEPARATOR, hashed, in_key, outside_hash, text_of
@@ -48,7 +48,7 @@ def _texts(
     return map(SEPARATOR.join, zip(*texts, strict=True))
 
 
-def _plain(value: Any) -> object:
+def _plain(value: object) -> object:
     """A value as the reference takes it. Raises ValueError for NaN, of which there are many."""
     if isinstance(value, float) and math.isnan(value):
         raise ValueError("NaN")

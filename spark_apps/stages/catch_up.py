@@ -6,13 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from airflow_cdc.core.dead_letter import DeadLetter, Place, is_before
 from airflow_cdc.core.ports import Stage
 from airflow_cdc.core.timeline import timed
 from airflow_cdc.core.topics import Fence, TopicState
 from airflow_cdc.decisions.compare.part import WHOLE
+from airflow_cdc.fields import Fields
 from airflow_cdc.flows.reached import wait_sent
 from airflow_cdc.flows.stages import letters_of
 from airflow_cdc.spark_apps.apply.batch import apply_batch
@@ -70,17 +70,18 @@ def _subject(
     work: Work,
     target: ApplyTarget[Stage],
     *,
-    result: Mapping[str, Any],
+    result: Mapping[str, object],
     reached: Reached,
 ) -> Subject:
-    name, version = work.systems.events.routing.topic_of(target.table.full_name), int(result["snapshot_id"])
+    offsets = Fields.of(result["offsets"])
+    name, version = work.systems.events.routing.topic_of(target.table.full_name), Fields(result).number("snapshot_id")
     state = context.topics.get(name)
     begins = {} if state is None else {p: begin for p, (begin, _) in state.partitions.items()}
     return Subject(
         target.table,
         pinned(context.spark, context.writer, target.stage, version),
         Topic(target.table, name, begins, context.log, context.events, context.read, context.few),
-        {int(partition): int(offset) for partition, offset in result["offsets"].items()},
+        {int(partition): offsets.number(partition) for partition in offsets},
         reached.position,
         staged_rows(context.writer, target.stage, version),
         work.parts.get(target.table.full_name, WHOLE),

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from airflow_cdc.core.epochs import Epochs
 from airflow_cdc.core.errors import CdcError
@@ -16,6 +16,7 @@ from airflow_cdc.core.table import Table
 from airflow_cdc.core.topics import TopicState
 from airflow_cdc.core.xa import XaState
 from airflow_cdc.decisions.compare.part import WHOLE, Part
+from airflow_cdc.fields import Fields
 from airflow_cdc.flows.appliable import Asked, asked_of, refusals
 from airflow_cdc.flows.carried import Changed
 from airflow_cdc.flows.recovery import open_error
@@ -44,11 +45,10 @@ class Patience(NamedTuple):
     seconds: float
 
     @classmethod
-    def of(cls, run: Run, settings: Mapping[str, Any] | None) -> Self:
+    def of(cls, run: Run, settings: Mapping[str, object] | None) -> Self:
         """As the options `passes` and `reach_seconds` say; by default two passes, and the policy's `standstill`."""
-        options = settings or {}
-        standing = float(options.get("reach_seconds", run.pipeline.policy.standstill))
-        return cls(int(options.get("passes", PASSES)), standing)
+        options = Fields(settings or {})
+        return cls(options.number("passes", PASSES), options.real("reach_seconds", run.pipeline.policy.standstill))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,3 +53,12 @@ def test_an_object_is_needed() -> None:
     for value in values:
         with pytest.raises(TypeError):
             Fields.of(value)
+
+
+def test_what_a_number_is_if_nothing_is_said() -> None:
+    settings = Fields(passes="3", wait="1.5", none=None)
+    assert (settings.number("passes", 2), settings.real("wait", 9.0)) == (3, 1.5)
+    for name in ("none", "absent"):
+        assert (settings.number(name, 2), settings.real(name, 9.0)) == (2, 9.0)
+        with pytest.raises(MALFORMED):
+            settings.real(name)

@@ -55,7 +55,7 @@ _VALUES_MEET = ("core/", "decisions/", "flows/", "control/", "reports/", "alerti
 DICTS_AT_MOST = {
     "cli": 17,
     "config": 7,
-    "connectors": 117,
+    "connectors": 116,
     "controls": 1,
     "dags": 2,
     "events": 5,

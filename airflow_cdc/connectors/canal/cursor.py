@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeGuard
 
 from airflow_cdc.core.errors import RESTORE_OFFSET, CdcError, OffsetRejectedError, PositionError
 from airflow_cdc.core.offset import RawOffset, StoredOffset
 from airflow_cdc.core.position import Position
+from airflow_cdc.fields import Fields
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, moved_in_files, mysql_position
 
@@ -59,10 +60,10 @@ class Cursor:
         at, place = _mapping(_mapping(value[_IDENTITY])["sourceAddress"]), _mapping(value[_PLACE])
         return cls(
             f"{at['address']}:{at['port']}",
-            BinlogPosition(place["journalName"], place["position"]),
-            GtidSet.parse(place["gtid"]) if place.get("gtid") else None,
-            place.get("serverId") or None,
-            place.get("timestamp") or None,
+            BinlogPosition(place.text("journalName"), place.number("position")),
+            GtidSet.parse(place.text("gtid")) if place.get("gtid") else None,
+            place.number("serverId", 0) or None,
+            place.number("timestamp", 0) or None,
         )
 
 
@@ -169,8 +170,8 @@ def _meant(key: object) -> str:
     return f" (Canal spells it {_PLACE!r})" if key == "position" else ""
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _mapping(value: object) -> Fields:
+    return Fields(value) if isinstance(value, Mapping) else Fields()
 
 
 def _faults(value: RawOffset) -> Iterator[str]:
@@ -182,9 +183,10 @@ def _faults(value: RawOffset) -> Iterator[str]:
 
 def _identity_faults(identity: object) -> Iterator[str]:
     at = _mapping(_mapping(identity).get("sourceAddress"))
-    if not isinstance(at.get("address"), str) or not at["address"].strip():
+    address, port = at.get("address"), at.get("port")
+    if not isinstance(address, str) or not address.strip():
         yield f"{_IDENTITY}.sourceAddress.address is missing: Canal fails without it"
-    if not _is_count(at.get("port")) or not 0 < at["port"] <= _MOST_PORTS:
+    if not _is_count(port) or not 0 < port <= _MOST_PORTS:
         yield f"{_IDENTITY}.sourceAddress.port is no port"
 
 
@@ -220,5 +222,5 @@ def _text(value: object) -> str:
     return value
 
 
-def _is_count(value: object) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from airflow_cdc.connectors.debezium.events.envelope import schemas_of, snapshot_of
 from airflow_cdc.connectors.debezium.events.keys import Key, KeyReader
@@ -59,7 +59,7 @@ _NUMBERS: Final = frozenset(
     }
 )
 # The row's own fields behind its columns, and the record's headers → one part of the envelope; None if it has none
-_Part: TypeAlias = Callable[[Wires, Mapping[str, bytes]], Any]
+_Part: TypeAlias = Callable[[Wires, Mapping[str, bytes]], object]
 
 
 @dataclass(frozen=True, slots=True)
