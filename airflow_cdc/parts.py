@@ -12,6 +12,7 @@ from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.ports import Client, Connector, ControlStore, Feeder, Sink, Source, Transport
 from airflow_cdc.core.secrets import remember
+from airflow_cdc.fields import Fields
 from airflow_cdc.kinds import CONNECTORS, CONTROLS, SINKS, SOURCES, TRANSPORTS, WINGS, reads_of
 
 if TYPE_CHECKING:
@@ -69,16 +70,17 @@ class Endpoints:
         return {**parts, "replicas": replicas, **apart}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Endpoints:
+    def from_json(cls, value: Mapping[str, object]) -> Endpoints:
         """The inverse of to_json(); it contains the kinds."""
-        parts = {part: _from_json(wing, value[part]) for part, wing in _WINGS.items()}
-        replicas = {name: _from_json("sources", one) for name, one in value["replicas"].items()}
-        control, registry = value.get(_CONTROL), value.get(_REGISTRY)
+        fields, servers = Fields(value), Fields.of(value["replicas"])
+        parts = {part: _from_json(wing, Fields.of(value[part])) for part, wing in _WINGS.items()}
+        replicas = {name: _from_json("sources", servers.inner(name)) for name in servers}
+        control, registry = fields.inner(_CONTROL), fields.inner(_REGISTRY)
         return cls(
             **parts,
             replicas=replicas,
-            control=control and _from_json("controls", control),
-            registry=registry and _registry_from_json(registry),
+            control=_from_json("controls", control) if control else None,
+            registry=_registry_from_json(registry) if registry else None,
         )
 
 
@@ -86,13 +88,13 @@ def _to_json(kind: str, endpoint: Endpoint) -> dict[str, object]:
     return {"kind": kind, **asdict(endpoint)}
 
 
-def _from_json(wing: str, value: Mapping[str, Any]) -> Any:
-    kind = WINGS[wing][value["kind"]]
+def _from_json(wing: str, value: Fields) -> Any:
+    kind = WINGS[wing][value.text("kind")]
     return kind.endpoint.load()(**{key: setting for key, setting in value.items() if key != "kind"})
 
 
-def _registry_from_json(value: Mapping[str, Any]) -> Any:
-    kind = TRANSPORTS[value["kind"]].registry
+def _registry_from_json(value: Fields) -> Endpoint:
+    kind = TRANSPORTS[value.text("kind")].registry
     if kind is None:
         raise ConfigError(
             f"transport.kind {value['kind']} has no schema registry",

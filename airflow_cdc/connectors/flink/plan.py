@@ -12,11 +12,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Required, TypedDict, cast
+from typing import Final, Required, TypedDict, cast
 
 from airflow_cdc.core.errors import ConnectorError
 from airflow_cdc.core.offset import RawOffset
 from airflow_cdc.core.text import read_json
+from airflow_cdc.fields import Fields
 from airflow_cdc.files import replace_file
 
 SOURCE: Final = "mysql-cdc"
@@ -175,14 +176,15 @@ def _is_plan(nodes: list[object], edges: object) -> bool:
     )
 
 
-def _has_options(node: Mapping[str, Any]) -> bool:
+def _has_options(node: Mapping[str, object]) -> bool:
     """Whether a node's table is one, or it has none."""
-    inner: Any = node
+    inner = node
     for name in ("scanTableSource", "table", "resolvedTable", "options"):
-        inner = inner.get(name) or {}
-        if not isinstance(inner, dict):
+        part = inner.get(name) or {}
+        if not isinstance(part, dict):
             return False
-    abilities = (node.get("scanTableSource") or {}).get("abilities") or []
+        inner = part
+    abilities = Fields(node).inner("scanTableSource").get("abilities") or []
     return isinstance(abilities, list) and all(isinstance(one, dict) for one in abilities)
 
 

@@ -12,11 +12,12 @@ import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import fastavro
 
 from airflow_cdc.core.errors import MALFORMED, TransportError
+from airflow_cdc.fields import Fields
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -50,8 +51,9 @@ def written(records: Iterable[TopicRecord], group: str, topic: str) -> Iterator[
             event = _event(record.value)
             if event.group != group or event.type != _DATA_WRITTEN:
                 continue
-            table = event.payload["table_reference"]
-            files = sum(len(event.payload[name] or ()) for name in ("data_files", "delete_files"))
+            table = Fields.of(event.payload["table_reference"])
+            place = (*table.texts("namespace", strict=True), table.text("name"))
+            files = sum(len(event.payload.each(name)) for name in ("data_files", "delete_files"))
         except (*MALFORMED, EOFError, struct.error, fastavro.schema.SchemaParseException) as error:
             raise TransportError(
                 f"a record of the control topic cannot be read: {type(error).__name__}",
@@ -59,7 +61,7 @@ def written(records: Iterable[TopicRecord], group: str, topic: str) -> Iterator[
                 todo="Give the sink connector a control topic of its own (iceberg.control.topic).",
             ) from None
         if files:
-            yield Written(record.partition, record.offset, (*table["namespace"], table["name"]), files)
+            yield Written(record.partition, record.offset, place, files)
 
 
 def committed_up_to(metadata: TableMetadata, key: str) -> dict[int, int] | None:
@@ -77,7 +79,7 @@ def committed_up_to(metadata: TableMetadata, key: str) -> dict[int, int] | None:
 class _Event(NamedTuple):
     group: str
     type: int
-    payload: Any
+    payload: Fields
 
 
 def _event(data: bytes) -> _Event:
@@ -86,7 +88,7 @@ def _event(data: bytes) -> _Event:
     (length,) = struct.unpack(">H", data[2:_HEAD])
     schema, message = data[_HEAD : _HEAD + length].decode(), BytesIO(data[_HEAD + length :])
     event = fastavro.schemaless_reader(message, _schema(schema), None)
-    return _Event(event["group_id"], event["type"], event["payload"])
+    return _Event(event["group_id"], event["type"], Fields.of(event["payload"]))
 
 
 @lru_cache(maxsize=64)
@@ -94,10 +96,11 @@ def _schema(text: str) -> object:
     return fastavro.parse_schema(_bare(json.loads(text)))
 
 
-def _bare(schema: Any) -> Any:
+def _bare(schema: object) -> object:
     """A schema without logical types, and without namespaces: Java writes a name of none alike wherever it is used."""
     if isinstance(schema, list):
         return [_bare(one) for one in schema]
     if isinstance(schema, str):
         return schema.rpartition(".")[2]
-    return {name: _bare(one) if name in _NAMES else one for name, one in schema.items() if name not in _LEFT_OUT}
+    parts = Fields.of(schema)
+    return {name: _bare(one) if name in _NAMES else one for name, one in parts.items() if name not in _LEFT_OUT}
