@@ -84,13 +84,8 @@ class Stamp:
     def from_json(cls, data: Mapping[str, Any]) -> Stamp:
         """The inverse of `to_json`. Raises UnknownStateError if the document is not a stamp."""
         try:
-            return cls(
-                data["epoch"],
-                data.get("watermark"),
-                fence_from_json(data.get("offsets") or {}),
-                data.get("snapshot_id"),
-                data.get("sequence"),
-            )
+            offsets = fence_from_json(data.get("offsets") or {})
+            return cls(data["epoch"], data.get("watermark"), offsets, data.get("snapshot_id"), data.get("sequence"))
         except MALFORMED as error:
             raise _unreadable("stamp", None, error) from None
 
