@@ -20,6 +20,7 @@ LINES = (
     Said("TRANSPORT_MISCONFIGURED", "RocketMQ's name server knows no broker", "org.apache.rocketmq.client.exception.MQClientException: No route info of this topic: shop"),
     Said("CONNECTOR_FAILED", "the message system refuses what it is sent", "org.apache.rocketmq.client.exception.MQClientException: CODE: 13  DESC: the message body size over max value, MAX: 4194304"),
     Said("CONNECTOR_FAILED", "a client of Canal finds no server", 'Exception in thread "main" org.I0Itec.zkclient.exception.ZkNoNodeException: org.apache.zookeeper.KeeperException$NoNodeException: KeeperErrorCode = NoNode for /otter/canal/destinations/shop/cluster', ("CONNECTOR_FAILED_TRANSIENT",), "ls /otter/canal/destinations"),
+    Said("CONNECTOR_FAILED_TRANSIENT", "a connection was cut", "org.apache.rocketmq.remoting.exception.RemotingSendRequestException: send request to <10.0.0.7:10911> failed"),
     Said("CONNECTOR_FAILED_TRANSIENT", "a connection was cut", "com.alibaba.otter.canal.protocol.exception.CanalClientException: java.nio.channels.AsynchronousCloseException"),
     Said("CONNECTOR_FAILED_TRANSIENT", "Canal's second connection", "Caused by: com.alibaba.otter.canal.parse.exception.CanalParseException: java.io.IOException: should execute connector.connect() first"),
     # as a terminal wraps it; in one line MySQL's own text, which says the same, is first
