@@ -9,10 +9,13 @@ import pytest
 
 from airflow_cdc.connectors.flink.capture import BETWEEN, NAME, FlinkCapture, flat
 from airflow_cdc.connectors.flink.connector import FlinkConnector
+from airflow_cdc.connectors.flink.problems import RULES
 from airflow_cdc.core.errors import ConfigError, ConnectorError
+from tests.unit.builders import UUID, seen
 from tests.unit.connectors.flink.test_checkpoint import OFFSET, REAL
-from tests.unit.connectors.flink.test_connector import DECIDED, JobManager, cluster, connector, job
+from tests.unit.connectors.flink.test_connector import DECIDED, JobManager, cluster, connector, job, start_of
 from tests.unit.connectors.flink.test_plan import OPTIONS, node, source
+from tests.unit.connectors.flink.test_problems import facts, held, offset
 from tests.unit.tables import column, table
 
 __all__ = ["cluster", "job"]
@@ -164,8 +167,39 @@ def test_of_a_state_with_several_sources_none_is_the_offset_to_start_from(
     further = REAL.replace(b'"shop"."t"', b'"crm_"."u"')
     (cluster.folder / "savepoint-1" / "_metadata").write_bytes(further + REAL)
     store = job.offset_store("shop", {})
+    store.write(OFFSET)
+    decided = start_of(cluster)
+    assert decided is not None
+    assert decided.offset == OFFSET
     store.write(DECIDED)
     assert store.read() == DECIDED
+
+
+def test_a_stored_set_that_is_ahead_shows_all_three_sets() -> None:
+    """What is stored, what the server has, and what of its transactions would be skipped."""
+    told = held(29, facts(offset=offset(f"{UUID}:1-103"))) or {}
+    assert {name for name in told if name.startswith("gtids ")} == {
+        "gtids stored",
+        "gtids executed",
+        "gtids will be skipped",
+    }
+    assert told["gtids executed"].startswith(f"{UUID}:1-100 (100 transactions)")
+
+
+@pytest.mark.parametrize(
+    ("restarts", "strategy", "shown"), [(0, "fixed delay", ""), (3, "fixed delay", "fixed delay"), (3, "", "not known")]
+)
+def test_how_flink_goes_on_with_a_job_that_fails_is_shown_once_it_failed(
+    restarts: int, strategy: str, shown: str
+) -> None:
+    case = RULES.case(seen(connector=facts(restarts=restarts, strategy=strategy)))
+    (beside,) = RULES.beside
+    told = beside.tell(case)
+    assert beside.ranks == {30, 33, 52, 53}  # a lost position, and a connector that failed
+    assert bool(told) == bool(restarts)
+    if restarts:
+        assert told["failures that Flink remembers"].startswith("3 ")
+        assert told["restart strategy"].startswith(f"{shown} ")
 
 
 def test_a_plan_that_is_not_the_jobs_is_found_before_anything_is_decided(cluster: JobManager, tmp_path: Path) -> None:
