@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from airflow_cdc.connectors.canal.capture import DETECTING, DETECTING_SQL, CanalCapture, interval_ms, kept_elsewhere
+from airflow_cdc.connectors.canal.capture import (
+    AUTO_RESET,
+    DETECTING,
+    DETECTING_SQL,
+    START_FILE,
+    CanalCapture,
+    interval_ms,
+    kept_elsewhere,
+)
+from airflow_cdc.connectors.canal.connector import CanalFacts
 from airflow_cdc.connectors.canal.cursor import TYPE, Cursor, CursorCodec
 from airflow_cdc.connectors.canal.events.mysql import CanalValues
 from airflow_cdc.connectors.canal.log import state_of
@@ -23,6 +32,7 @@ from tests.paths import ROOT
 from tests.unit.connectors.canal.settings import FOLLOWED
 from tests.unit.connectors.canal.test_cursor import SET, at, real
 from tests.unit.connectors.canal.test_log import FAILED, FOUND, REFUSED, THREAD
+from tests.unit.connectors.canal.test_problems import KAFKA, facts, held
 from tests.unit.tables import column
 
 # ---- settings, by Canal's wiki (AdminGuide) and its canal.properties and instance.properties -----------------------------
@@ -304,3 +314,25 @@ def test_bytes_are_whole(kind: str, more: dict[str, Any], text: str, read: bytes
 
 def test_the_extra_that_installs_zookeepers_client_is_one_of_the_package() -> None:
     assert f"\n{EXTRA} = [" in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+# ---- what a diagnosis shows ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rank", "connector", "source", "shown"),
+    [
+        (88, facts({**KAFKA, AUTO_RESET: "true"}), {}, {AUTO_RESET}),
+        (41, facts(other_keys=({"client": "1002", "cursor": "b.000001:4"},)), {}, {"client 1002 is at"}),
+        (46, facts(stranger="db2:3306", address="db:3306"), {}, {"cursor taken at", "Canal reads"}),
+        (97, facts(), {"server_id": 7}, {"serverId in the cursor", "server_id"}),
+        (98, facts(), {"version": "9.7.4"}, {"version", START_FILE}),
+    ],
+    ids=["resets itself", "a second client", "taken elsewhere", "would jump", "cannot begin"],
+)
+def test_each_row_shows_the_cursor_beside_what_it_says(
+    rank: int, connector: CanalFacts, source: dict[str, Any], shown: set[str]
+) -> None:
+    told = held(rank, connector, **source) or {}
+    assert shown <= set(told)
+    assert "mysql-bin.000001" in told["stored offset"]
