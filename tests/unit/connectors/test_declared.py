@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ from airflow_cdc.core.setup import HTTPS
 from tests.unit.declared import asks, asks_in_airflow, offers, reads, refuses
 
 # the modules that are declared: airflow_cdc.connectors.canal.kind, airflow_cdc.connectors.debezium.kind,
-# airflow_cdc.connectors.debezium_engine.kind, airflow_cdc.connectors.flink.kind
+# airflow_cdc.connectors.debezium_engine.kind, airflow_cdc.connectors.flink.kind; and the clients that they name:
+# airflow_cdc.connectors.debezium_engine.connector, airflow_cdc.connectors.canal.connector, airflow_cdc.connectors.flink.connector,
+# airflow_cdc.connectors.debezium.connector, airflow_cdc.connectors.kafka_connect.client
 PARTS = ("client", "rules", "endpoint", "setup", "hook", "form", "config_rules", "voice")
 TEXT = ["string", "null"]
 COMMANDS = {"start": "systemctl start it", "stop": "systemctl stop it", "status": "systemctl is-active it"}
@@ -73,6 +76,14 @@ def test_what_each_connector_reads_and_where_it_writes() -> None:
         "canal": ("kafka", "rabbitmq"),
         "flink": ("direct",),
     }
+
+
+@pytest.mark.parametrize("kind", [DEBEZIUM, ENGINE, CANAL, FLINK], ids=lambda kind: kind.name)
+def test_every_connector_is_waited_for_as_long_as_the_port_says(kind: ConnectorKind) -> None:
+    """Who does not say how long waits a minute for an end and two for a start, whatever the connector is."""
+    client: Any = kind.client.load()
+    for method, seconds in (("stop", 60.0), ("wait_running", 120.0)):
+        assert signature(getattr(client, method)).parameters["timeout"].default == seconds
 
 
 # ---- the forms in Airflow -----------------------------------------------------------------------------
