@@ -114,3 +114,15 @@ def test_a_table_that_is_not_read_or_has_another_key_is_named() -> None:
     assert [name for name, _ in config(primary_key_fields="v").table_faults(ORDERS, TOPIC)] == ["primary.key.fields"]
     assert [name for name, _ in config().table_faults(keyless, TOPIC)] == ["primary.key.mode"]
     assert list(config(topics="", topics_regex=r"a\.shop\..*").table_faults(ORDERS, TOPIC)) == []
+
+
+@pytest.mark.parametrize("kind", [UNWRAP, "org.example.Other"])
+@pytest.mark.parametrize("handling", [None, "drop", "rewrite", "tombstone", "delete-to-tombstone"])
+def test_a_transform_that_drops_deletes_is_named_and_by_default_none_are_dropped(
+    kind: str, handling: str | None
+) -> None:
+    name = "transforms.u.delete.tombstone.handling.mode"
+    settings = {"transforms": "u", "transforms.u.type": kind, **({} if handling is None else {name: handling})}
+    told = dict(SinkConfig({**RIGHT, **settings}, "postgres", "")._transforms())
+    assert (name in told) is (kind == UNWRAP and handling == "drop")
+    assert ("transforms.u.type" in told) is (kind != UNWRAP)
