@@ -38,7 +38,7 @@ from airflow_cdc.spark_apps.compare.tail import (
     read_earlier,
     read_tail,
 )
-from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, reads_by_part, sibling
+from airflow_cdc.spark_apps.driver.session import SMALL_BATCH, parallelism, reads_by_part, sibling
 from airflow_cdc.spark_apps.driver.sql import own_name, quote_ident
 from airflow_cdc.spark_apps.events import offsets_in
 from airflow_cdc.spark_apps.ports import Bounds
@@ -165,9 +165,9 @@ class InParts:
         return self._rows
 
     def _by_a_job(self, number: int) -> list[Row]:
-        """Of a frame that is kept, only the part's own blocks are looked into."""
-        at = fn.col(quote_ident(self.frame.columns[self.at]))
-        return list(self.frame.where(at == number).collect())
+        """Of a frame that is kept, only the part's own blocks are looked into, and by few tasks: a job for each part has many."""
+        at, tasks = fn.col(quote_ident(self.frame.columns[self.at])), parallelism(self.frame.sparkSession)
+        return list(self.frame.where(at == number).coalesce(tasks).collect())
 
     def _begin(self) -> None:
         rows = self.frame.toLocalIterator()
