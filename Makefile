@@ -132,6 +132,9 @@ load: setup ## recoveries while the source takes thousands of changes a second, 
 mutants: setup ## change the code and count what the fast tests notice → build/mutants (ROOM="core flows", N=100 SEED=1, DIRECTED=1: the listed rules taken out, BODIES=1: functions emptied, JOBS=1; ROOM=touched N=100: what differs from main)
 	$(BIN)/python -m tests.mutants $(if $(ROOM),--room "$(ROOM)") $(if $(N),--n $(N)) $(if $(SEED),--seed $(SEED)) $(if $(DIRECTED),--directed) $(if $(BODIES),--bodies) $(if $(JOBS),--jobs $(JOBS))
 
+recordings: setup ## what real databases say to the tests of their clients, recorded anew → tests/contract/recorded/tapes (FILES=tests/contract/recorded/test_mysql_log.py)
+	$(BIN)/python -m tests.contract.recorded $(FILES)
+
 reach: setup ## what of public connector configurations is diagnosed and whose rows are followed (FILE= names others) → build/reach.json
 	$(BIN)/python -m tests.reach
 

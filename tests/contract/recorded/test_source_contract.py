@@ -1,0 +1,3 @@
+"""The suite of all sources, answered by what real servers said."""
+
+from tests.integration.test_source_contract import *  # noqa: F403
