@@ -253,5 +253,12 @@ TEXTS: Final[tuple[KnownText, ...]] = (
         clue_for=("BINLOG_PURGED", "GTID_PURGED"),
         says="Slave has more GTIDs than the master has · Replica has more GTIDs than the source has",
     ),
-    KnownText("CONNECTOR_FAILED", 142, r"caching_sha2_password|mysql_native_password' is not", LOGIN_REFUSED),
+    # a statement may name the plugin, too: ALTER USER … IDENTIFIED WITH 'caching_sha2_password'
+    KnownText(
+        "CONNECTOR_FAILED",
+        142,
+        r"authentication[^\n]{0,40}caching_sha2_password|caching_sha2_password\W[^\n]{0,60}(authentication|loaded|requires)|"
+        r"mysql_native_password' is not",
+        LOGIN_REFUSED,
+    ),
 )

@@ -41,6 +41,8 @@ LINES = (
     Said("GTID_PURGED", "not yet read were purged", f"Cannot replicate because the source purged required binary logs. Replicate the missing transactions from elsewhere {_1236}"),
     Said("GTID_NOT_CONTAINED", "never had, or lost", f"Replica has more GTIDs than the source has, using the source's SERVER_UUID. {_1236}"),
     Said("CONNECTOR_FAILED", "refuses the connector's login", "Authentication plugin 'caching_sha2_password' reported error: Authentication requires secure connection."),
+    Said("CONNECTOR_FAILED", "refuses the connector's login", "java.sql.SQLException: Unable to load authentication plugin 'caching_sha2_password'."),
+    Said("CONNECTOR_FAILED", "parser does not know this statement", "io.debezium.text.ParsingException: DDL statement couldn't be parsed. Please open a Jira issue with the statement 'ALTER USER 'app'@'%' IDENTIFIED WITH 'caching_sha2_password' AS '$A$005$x''"),
 )  # fmt: skip
 LOOKED_FOR = (
     "same server_uuid/server_id",
