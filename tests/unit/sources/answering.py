@@ -35,3 +35,7 @@ class AnsweringSession:
         raise SourceError(
             f"could not {doing}: the server returned an empty answer", where=self.where, todo="Ask again."
         )
+
+    def run(self, sql: str, args: Sequence[Any] = (), *, doing: str) -> None:
+        """A statement without an answer."""
+        self.rows(sql, args, doing=doing)
