@@ -24,7 +24,6 @@ from airflow_cdc.decisions.apply.applied import APPLIED, Applied, Highest, LastC
 from airflow_cdc.decisions.apply.ddl import Ddl
 from airflow_cdc.decisions.apply.schema_change import SchemaChange
 from airflow_cdc.decisions.apply.start import (
-    FINGERPRINT,
     SNAPSHOT_AT,
     DdlLog,
     Start,
@@ -55,6 +54,8 @@ W: dict[str, Any] = {
     "server": "75ac0c48-0000-11f0-8000-000000000001",
     "taken_at": "2026-11-21T10:00:00+00:00",
 }
+# as it stands in the snapshots that were written before
+FINGERPRINT = "cdc.fingerprint"
 STATE = TopicState("t", "id-1", {0: (5, 20), 1: (0, 8)})
 
 
