@@ -22,7 +22,7 @@ from airflow_cdc.spark_apps.driver.connect_answers import Answers
 NAME: Final = "spark connect"
 # a server that does not answer is asked again for a minute
 TIMEOUT_S: Final = 150.0
-START: Final = "Is the server up, with all that it must have? docs/how-to/spark.md"
+START: Final = "Is the server up, and started as the documentation of Spark Connect servers shows?"
 
 
 def remote_checks(pipeline: Pipeline, needs: Sequence[Need]) -> Iterator[Check]:

@@ -144,18 +144,24 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             else:
                 self._aim(path, master, other, self.rows_ahead(context))
                 self._name_jars(pipeline)
-            deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
+            archives = None if other or self._remote else settings.class_archive()
             try:
-                with metrics.timed_step(self.pipeline, self.task_id), deadline, self._beside(context) as beside:
-                    self._submit(context, path, None if other or self._remote else settings.class_archive())
-            except AirflowException as error:
-                if beside is not None and beside.failed:
-                    raise beside.error() from None
-                raise self._too_long(pipeline) if deadline.passed else self._cause(path, error) from None
+                self._drive(context, pipeline, path, archives)
             finally:
                 self.conf = given
             self.facts = spark_main.read_result(path)
         return self.facts
+
+    def _drive(self, context: Context, pipeline: Pipeline, path: Path, archives: Path | None) -> None:
+        """Start the driver and wait for its end. Raises what it ended with."""
+        deadline = Deadline(pipeline.policy.max_duration if self.app == READS else None, self.on_kill)
+        try:
+            with metrics.timed_step(self.pipeline, self.task_id), deadline, self._beside(context) as beside:
+                self._submit(context, path, archives)
+        except AirflowException as error:
+            if beside is not None and beside.failed:
+                raise beside.error() from None
+            raise self._too_long(pipeline) if deadline.passed else self._cause(path, error) from None
 
     def _submit(self, context: Context, path: Path, archives: Path | None) -> None:
         binary, whole = self._spark_binary or "spark-submit", partial(spark_main.needed_session, path)

@@ -191,13 +191,13 @@ class Source(client.MariaDbSource):
 
     def __init__(self, server: Server) -> None:
         super().__init__(MySqlEndpoint("db", 3306, "cdc", "pw"))
-        self.server = server
+        self.answers = server
         self.opened = 0
 
     @contextmanager
     def session(self, *, read_timeout: float | None = None) -> Iterator[Session]:
         self.opened += 1
-        yield at(self.server)
+        yield at(self.answers)
 
     def _identity(self, session: Session) -> ServerIdentity:
         return ServerIdentity(self.uuid, 1, 60, NOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ class Scene:
         self.now = 100.0
         monkeypatch.setattr(holds, "open_connection", lambda *_, **__: None)
         monkeypatch.setattr(holds, "Session", self._open)
-        monkeypatch.setattr(holds.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
 
     def _open(self, *_: object) -> Opened:
         self.opened.append(Opened(self.version, self.server))
