@@ -6,9 +6,6 @@ from argparse import Namespace
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
-
 from airflow_cdc.cli import reports, trigger
 from airflow_cdc.cli.checks import airflow_checks, on_our_spark, pipeline_airflow_checks
 from airflow_cdc.cli.outcome import SHOWN, THROUGH, report_rows, show
@@ -18,7 +15,7 @@ from airflow_cdc.config import settings
 from airflow_cdc.config.registry import get_pipeline, load_registry
 from airflow_cdc.core.check import Check
 from airflow_cdc.core.codec import plain, sparse
-from airflow_cdc.core.errors import CdcError, UnknownStateError
+from airflow_cdc.core.errors import CdcError, ConfigError, UnknownStateError
 from airflow_cdc.core.observation import Observation
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.core.report import RecoveryReport, Verdict
@@ -32,7 +29,7 @@ from airflow_cdc.flows.observe import observe, store_observation
 from airflow_cdc.kinds import jars_for, rules_for
 from airflow_cdc.links import runbook_url
 from airflow_cdc.names import RECOVERY_DAG_ID, dag_id_for
-from airflow_cdc.operators.base import open_run
+from airflow_cdc.operators.base import open_run, spark_connection
 from airflow_cdc.reports.bars import as_text, time_bars
 
 
@@ -90,10 +87,9 @@ def _bad(subject: str, name: str, error: CdcError) -> Check:
 def _spark(pipeline: Pipeline) -> Check:
     conn_id = pipeline.spark.conn_id
     try:
-        conn = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
-        todo = f"""Create it: airflow connections add {conn_id} --conn-json '{{"conn_type": "spark", "host": "local[2]"}}'"""
-        return Check(pipeline.name, "spark", "bad", f"connection {conn_id!r} is not defined", todo)
+        conn = spark_connection(conn_id, pipeline.name)
+    except ConfigError as error:
+        return Check(pipeline.name, "spark", "bad", error.what, error.todo)
     if conn.extra_dejson.get("deploy-mode") == "cluster":
         return Check(pipeline.name, "spark", "bad", f"{conn_id}: deploy-mode is cluster", "Set deploy-mode to client.")
     return Check(pipeline.name, "spark", "ok", f"{conn_id}: {conn.host}")

@@ -13,13 +13,13 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, BaseXCom, Context
-from airflow.sdk.exceptions import AirflowRuntimeError
+from airflow.sdk import BaseHook, BaseOperator, BaseXCom, Connection, Context
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
 from airflow_cdc import metrics
 from airflow_cdc.config import settings
 from airflow_cdc.config.registry import find_declared
-from airflow_cdc.core.errors import CdcError, NotAllowedError, UnknownStateError, UsageError
+from airflow_cdc.core.errors import CdcError, ConfigError, NotAllowedError, UnknownStateError, UsageError
 from airflow_cdc.core.pipeline import Pipeline
 from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.links import runbook_url
@@ -37,6 +37,7 @@ APPROVE_TASK = "approve"
 AGAIN = "asked_again"
 NONE = "none"
 LIVE = ("queued", "running")
+MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
 ASKED = ("strategy", "tables", "note", "approved", "replay", "dry_run")
 
 
@@ -76,6 +77,18 @@ def open_run_of(context: Context, pipeline: Pipeline, reports: str | None = None
     return open_run(
         pipeline, context["run_id"], options, reports, dag_id=context["ti"].dag_id, lives=partial(lives, context)
     )
+
+
+def spark_connection(conn_id: str, pipeline: str, example: str = MASTER_EXAMPLE) -> Connection:
+    """Airflow's connection of a pipeline's Spark. Raises ConfigError with the command that creates it."""
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise ConfigError(
+            f"connection {conn_id!r} is not defined",
+            where=f"needed as Spark, pipeline {pipeline}",
+            todo=f"Create it: airflow connections add {conn_id} --conn-json {example}",
+        ) from None
 
 
 def check_own_dags(context: Context, pipeline: Pipeline) -> None:

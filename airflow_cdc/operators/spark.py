@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseHook, Context
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException, AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from airflow_cdc import lineage, metrics, spark_main
 from airflow_cdc.airflow_version import not_durable
@@ -37,7 +37,7 @@ from airflow_cdc.fail_fast import FailFast
 from airflow_cdc.java import pyspark_folder
 from airflow_cdc.kinds import SINKS
 from airflow_cdc.links import DataDocsLink, ReportLink
-from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of
+from airflow_cdc.operators.base import asked_for, find_pipeline, open_run_of, spark_connection
 from airflow_cdc.operators.class_archive import class_archive
 from airflow_cdc.operators.driver_settings import private_settings
 from airflow_cdc.operators.other_spark import OtherSpark, ask, check_ours
@@ -70,7 +70,6 @@ LINKS = {
 LOOK_S = 5.0
 # how long it keeps checking while the source or the connector does not answer, for example during a restart
 PATIENCE_S = 60.0
-MASTER_EXAMPLE = """'{"conn_type": "spark", "host": "local[2]"}'"""
 
 
 class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
@@ -133,16 +132,16 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
         pipeline = find_pipeline(self.pipeline, self.registry)
         pipeline.check_sink(f"the task {self.task_id}")
         self._conn_id = self._conn_id or pipeline.spark.conn_id
+        self._check_app()
         self._remote = self._server(pipeline) if pipeline.spark.mode == "connect" else None
         master = "" if self._remote else self._preflight()
         if self.app in WRITERS:
             free_dead(open_run_of(context, pipeline, self.report_dir))
         other, given = None if self._remote else self._other_spark(pipeline, master), self.conf
         with private_settings(self._payload(pipeline, context)) as path:
-            if self._remote:
-                self._aim_driver(path)
-            else:
-                self._aim(path, master, other, self.rows_ahead(context))
+            self._aim(path, other)
+            if not self._remote:
+                self._name_settings(master, other, self.rows_ahead(context))
                 self._name_jars(pipeline)
             archives = None if other or self._remote else settings.class_archive()
             try:
@@ -239,15 +238,8 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
     def _server(self, pipeline: Pipeline) -> Remote:
         from airflow_cdc.operators.spark_connect import check_app, remote_of
 
-        self._check_app()
         check_app(self.app, self.pipeline)
         return remote_of(pipeline, self._conn_id)
-
-    def _aim_driver(self, path: Path) -> None:
-        """Point Python at the launcher and the file; a server has its own settings and jars."""
-        self.application = str(Path(spark_main.__file__).resolve())
-        self.application_args = [self.app, "--settings", str(path)]
-        self._hook = None
 
     def _get_hook(self) -> SparkSubmitHook:
         if self._remote:
@@ -262,15 +254,7 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
 
         Returns the connection's master.
         """
-        self._check_app()
-        try:
-            conn = BaseHook.get_connection(self._conn_id)
-        except AirflowNotFoundException:
-            raise ConfigError(
-                f"connection {self._conn_id!r} is not defined",
-                where=f"needed as Spark, pipeline {self.pipeline}",
-                todo=f"Create it: airflow connections add {self._conn_id} --conn-json {MASTER_EXAMPLE}",
-            ) from None
+        conn = spark_connection(self._conn_id, self.pipeline)
         asked = {**settings.spark_conf(), **(self.conf or {})}.get("spark.submit.deployMode")
         if CLUSTER in (self._deploy_mode, conn.extra_dejson.get("deploy-mode"), asked):
             raise ConfigError(
@@ -313,12 +297,16 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             )
         return ask(pipeline.spark.python, where, sink.spark)
 
-    def _aim(self, path: Path, master: str, other: OtherSpark | None, rows: int | None) -> None:
-        """Point spark-submit at the launcher and the file; nothing here is secret."""
-        from airflow_cdc.spark_apps.driver.session import is_local, python_of
-
+    def _aim(self, path: Path, other: OtherSpark | None) -> None:
+        """Point the driver's Python at the launcher and the file; nothing here is secret."""
         self.application = other.launcher if other else str(Path(spark_main.__file__).resolve())
         self.application_args = [self.app, "--settings", str(path)]
+        self._hook = None
+
+    def _name_settings(self, master: str, other: OtherSpark | None, rows: int | None) -> None:
+        """What spark-submit is told of Spark; nothing here is secret."""
+        from airflow_cdc.spark_apps.driver.session import is_local, python_of
+
         self.conf = {
             "spark.redaction.regex": SPARK_REDACTION,
             "spark.log.level": "WARN",
@@ -333,7 +321,6 @@ class CdcSparkOperator(FailFast, SparkSubmitOperator):  # type: ignore[misc]
             python = {**python_of(local=is_local(master)), "PATH": _path_with_spark()}
             self.env_vars = {**(other.environment() if other else python), **(self.env_vars or {})}
         self._starts_python = other is None and is_local(master)
-        self._hook = None
 
     def _name_jars(self, pipeline: Pipeline) -> None:
         """The pipeline's own jars for another Spark, else those of [cdc]; each with the task's."""

@@ -10,11 +10,10 @@ from urllib.parse import urlsplit, urlunsplit
 
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_cdc.core.errors import ConfigError
 from airflow_cdc.core.pipeline import Pipeline
+from airflow_cdc.operators.base import spark_connection
 from airflow_cdc.spark_apps.driver.connect import Remote
 
 TYPE: Final = SparkConnectHook.conn_type
@@ -27,15 +26,13 @@ CLASSIC_ONLY: Final = ("nightly", "backfill", "maintain")
 
 def remote_of(pipeline: Pipeline, conn_id: str) -> Remote:
     """The server of the pipeline's connection. Raises ConfigError for a connection that is missing or of another type."""
-    where = f"needed as Spark, pipeline {pipeline.name}"
-    add = f"airflow connections add {conn_id} --conn-json {EXAMPLE}"
-    try:
-        conn = BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
-        raise ConfigError(f"connection {conn_id!r} is not defined", where=where, todo=f"Create it: {add}") from None
+    conn = spark_connection(conn_id, pipeline.name, EXAMPLE)
     if conn.conn_type != TYPE or not conn.host:
         what = f"connection {conn_id!r} is no {TYPE} with a host, which spark.mode: connect needs"
-        raise ConfigError(what, where=where, todo=f"Name another one, or make it: {add}")
+        add = f"airflow connections add {conn_id} --conn-json {EXAMPLE}"
+        raise ConfigError(
+            what, where=f"needed as Spark, pipeline {pipeline.name}", todo=f"Name another one, or make it: {add}"
+        )
     return Remote(_without_token(SparkConnectHook(conn_id).get_connection_url()), conn.password or "")
 
 

@@ -21,6 +21,7 @@ from tests.adversary.world import Pipe, held
 
 if TYPE_CHECKING:
     from airflow_cdc.flows.run import Run
+    from airflow_cdc.parts import Endpoints
 
 Answer = TypeVar("Answer")
 App = Callable[["Run"], Mapping[str, Any]]
@@ -49,6 +50,16 @@ class Measured:
     @property
     def per_table(self) -> float:
         return self.seconds / self.tables
+
+
+def driver_settings(run: Run, endpoints: Endpoints) -> dict[str, Any]:
+    """What a driver of this run is given, credentials included."""
+    return {
+        "pipeline": run.pipeline.to_json(),
+        "endpoints": endpoints.to_json(run.pipeline),
+        "run_id": run.run_id,
+        "report_dir": run.report_dir,
+    }
 
 
 def recovered(pipe: Pipe, strategy: str, result: Measured, apps: Mapping[str, App] | None = None) -> Measured:

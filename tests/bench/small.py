@@ -29,7 +29,7 @@ from airflow_cdc.operators.python_first import with_late_jvm
 from airflow_cdc.spark_apps.driver.session import python_of
 from stack import jvm
 from tests.adversary.world import Pipe, Servers
-from tests.bench.recovered import Measured, differing, recovered, repeating
+from tests.bench.recovered import Measured, differing, driver_settings, recovered, repeating
 from tests.bench.result import FOLDER, WRONG, Ratio, write_all
 from tests.bench.whole import EMPTY
 from tests.faults.world import submit_command, submit_options
@@ -60,13 +60,7 @@ class Submitted:
         return lambda run: self._submitted(name, run)
 
     def _submitted(self, name: str, run: Run) -> Mapping[str, Any]:
-        settings = {
-            "pipeline": run.pipeline.to_json(),
-            "endpoints": self.servers.endpoints.to_json(run.pipeline),
-            "run_id": run.run_id,
-            "report_dir": run.report_dir,
-        }
-        with private_settings(settings) as path:
+        with private_settings(driver_settings(run, self.servers.endpoints)) as path:
             command = [str(Path(spark_main.__file__).resolve()), name, "--settings", str(path)]
             self.cost[name] = costs([sys.executable, *command], with_late_jvm(submit_options()))
             return spark_main.read_result(path)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from tests.integration.rig import Rig
 
 HERE = Path(__file__).parent
+# files small enough for several of them to come up in a test
+WITH_GTIDS = MySqlSettings(max_binlog_size=4194304)
+WITHOUT_GTIDS = MySqlSettings(name="mysql-nogtid", server_id=102, gtid=False, max_binlog_size=4194304)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -69,14 +72,13 @@ def servers(stack_dir: Path) -> Iterator[stack.Stack]:
 @pytest.fixture(scope="session")
 def mysql(servers: stack.Stack) -> MySqlServer:
     """MySQL with GTIDs (`host`, `port`, `user`, `password`; logins `.cdc` and `.debezium`)."""
-    return servers.mysql.get("mysql") or servers.add_mysql(MySqlSettings(max_binlog_size=4194304))
+    return servers.mysql.get(WITH_GTIDS.name) or servers.add_mysql(WITH_GTIDS)
 
 
 @pytest.fixture(scope="session")
 def mysql_nogtid(servers: stack.Stack) -> MySqlServer:
     """A second MySQL with gtid_mode=OFF, started when the first test asks for it."""
-    settings = MySqlSettings(name="mysql-nogtid", server_id=102, gtid=False, max_binlog_size=4194304)
-    return servers.mysql.get(settings.name) or servers.add_mysql(settings)
+    return servers.mysql.get(WITHOUT_GTIDS.name) or servers.add_mysql(WITHOUT_GTIDS)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ from airflow_cdc.spark_apps.events import FEW
 from airflow_cdc.spark_apps.snapshot.read import FEW_ROWS
 from stack.spark_connect import SparkConnectServer, start_spark_connect
 from tests.adversary.world import Pipe, Servers
-from tests.bench.recovered import Measured, differing, recovered
+from tests.bench.recovered import Measured, differing, driver_settings, recovered
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,13 +56,8 @@ class Drivers:
         return lambda run: self._ran(name, run)
 
     def _ran(self, name: str, run: Run) -> Mapping[str, Any]:
-        settings = {
-            "pipeline": run.pipeline.to_json(),
-            "endpoints": self.servers.endpoints.to_json(run.pipeline),
-            "run_id": run.run_id,
-            "report_dir": run.report_dir,
-            "connect": {"url": self.server.url, "token": self.server.token},
-        }
+        remote = {"url": self.server.url, "token": self.server.token}
+        settings = {**driver_settings(run, self.servers.endpoints), "connect": remote}
         env = {key: value for key, value in os.environ.items() if key not in {"JAVA_HOME", "SPARK_HOME"}}
         with private_settings(settings) as path:
             command = [sys.executable, str(Path(spark_main.__file__).resolve()), name, "--settings", str(path)]

@@ -12,6 +12,8 @@ import random
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
@@ -22,7 +24,7 @@ from stack.mysql import MySqlServer, MySqlSettings
 from stack.postgres import PostgresServer, PostgresSettings
 from tests.contract.recorded.shelf import Server, Shelf, Take
 from tests.contract.recorded.tape import MySql, Postgres, Wire, playing, recording
-from tests.integration.conftest import databases  # noqa: F401 - a fixture
+from tests.integration.conftest import WITH_GTIDS, WITHOUT_GTIDS, databases  # noqa: F401 - a fixture
 from tests.integration.postgres.conftest import at, database, session  # noqa: F401 - fixtures
 
 if TYPE_CHECKING:
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
 HERE: Final = Path(__file__).parent
 RECORDS: Final = "CDC_RECORD" in os.environ
 MAKERS: Final[dict[str, MySqlSettings | PostgresSettings]] = {
-    "mysql": MySqlSettings(max_binlog_size=4194304),
-    "mysql_nogtid": MySqlSettings(name="mysql-nogtid", server_id=102, gtid=False, max_binlog_size=4194304),
+    "mysql": WITH_GTIDS,
+    "mysql_nogtid": WITHOUT_GTIDS,
     "mariadb_server": MySqlSettings(name="mariadb", server_id=103, series="mariadb", max_binlog_size=4194304),
     "postgres15": PostgresSettings(name="pg15", series="15"),
     "postgres18": PostgresSettings(name="pg18", series="18"),
@@ -69,12 +71,11 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture(autouse=True)
 def names(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Names that tests and product make up are the same ones whenever the test runs."""
-    made = 0
+    numbers = count(1)
 
     def uuid4() -> uuid.UUID:
-        nonlocal made
-        made += 1
-        return uuid.UUID(bytes=hashlib.sha256(f"{request.node.name} {made}".encode()).digest()[:16], version=4)
+        text = f"{request.node.name} {next(numbers)}"
+        return uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4)
 
     monkeypatch.setattr(uuid, "uuid4", uuid4)
     random.seed(request.node.name)
@@ -116,8 +117,6 @@ def name_of(item: pytest.Item) -> str:
 
 
 def _at(server: Server, port: int) -> Server:
-    from dataclasses import replace
-
     return replace(server, port=port)
 
 

@@ -6,7 +6,6 @@ import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -61,16 +60,27 @@ class Shelf:
     @classmethod
     def of(cls, tests: Path) -> Shelf:
         """The tapes of a file of tests; none, if it was never recorded."""
-        return _shelf(TAPES / f"{tests.stem.removeprefix('test_')}.json.gz")
+        path = TAPES / f"{tests.stem.removeprefix('test_')}.json.gz"
+        if path not in cls.all:
+            cls.all[path] = cls._read(path)
+        return cls.all[path]
+
+    @classmethod
+    def _read(cls, path: Path) -> Shelf:
+        if not path.exists():
+            return cls(path)
+        content = json.loads(gzip.decompress(path.read_bytes()))
+        servers = {name: _server(value) for name, value in content["servers"].items()}
+        return cls(path, servers, {name: Take.from_json(value) for name, value in content["takes"].items()})
 
     def write(self) -> None:
         """Keep it: the same bytes for the same tapes."""
-        made = {
+        content = {
             "servers": {name: _neutral(server.to_json()) for name, server in sorted(self.servers.items())},
             "takes": {name: take.to_json() for name, take in sorted(self.takes.items()) if take.size <= LIMIT},
         }
         self.path.parent.mkdir(exist_ok=True)
-        self.path.write_bytes(gzip.compress(json.dumps(made).encode(), mtime=0))
+        self.path.write_bytes(gzip.compress(json.dumps(content).encode(), mtime=0))
 
     @classmethod
     def write_all(cls) -> None:
@@ -81,16 +91,6 @@ class Shelf:
 def _neutral(server: dict[str, Any]) -> dict[str, Any]:
     """Without the places of the machine on which it was recorded."""
     return {**server, "folder": "", "child": {**server["child"], "log": "", "pid": -1, "started": -1}}
-
-
-@cache
-def _shelf(path: Path) -> Shelf:
-    shelf = Shelf.all[path] = Shelf(path)
-    if path.exists():
-        kept = json.loads(gzip.decompress(path.read_bytes()))
-        shelf.servers = {name: _server(value) for name, value in kept["servers"].items()}
-        shelf.takes = {name: Take.from_json(value) for name, value in kept["takes"].items()}
-    return shelf
 
 
 def _server(value: Mapping[str, Any]) -> Server:

@@ -76,11 +76,10 @@ class MySql:
     _SSL: Final = 0x0800
 
     def greet(self, client: socket.socket, server: socket.socket, talk: Talk) -> None:
-        head = exactly(server, 4)
-        body = bytearray(exactly(server, int.from_bytes(head[:3], "little")))
-        if (
-            body[:1] == b"\x0a"
-        ):  # version 10: its text up to a zero, the connection's number, salt, a zero, what it can do
+        head, said = _packet(server)
+        body = bytearray(said)
+        # version 10: its text up to a zero, the connection's number, salt, a zero, what it can do
+        if body[:1] == b"\x0a":
             at = body.index(0, 1) + 1 + 4 + 8 + 1
             able = int.from_bytes(body[at : at + 2], "little") & ~self._SSL
             body[at : at + 2] = able.to_bytes(2, "little")
@@ -91,14 +90,8 @@ class MySql:
         _, expected = talk.turns[turn]
         if self._let_in(talk, turn):
             return same(client, expected)
-        for _ in _packets(expected):
-            head = exactly(client, 4)
-            if (
-                len(exactly(client, int.from_bytes(head[:3], "little"))) < int.from_bytes(head[:3], "little")
-                or not head
-            ):
-                return "nothing more while it asked to be let in"
-        return ""
+        whole = all(head and len(body) == _size(head) for head, body in [_packet(client) for _ in _packets(expected)])
+        return "" if whole else "nothing more while it asked to be let in"
 
     @staticmethod
     def _let_in(talk: Talk, turn: int) -> bool:
@@ -107,9 +100,19 @@ class MySql:
         return any(body[:1] in {b"\x00", b"\xff"} for data in before for body in _packets(data))
 
 
+def _size(head: bytes) -> int:
+    return int.from_bytes(head[:3], "little")
+
+
+def _packet(connection: socket.socket) -> tuple[bytes, bytes]:
+    """The next packet: its head and its body; less of them if the other side has ended."""
+    head = exactly(connection, 4)
+    return head, exactly(connection, _size(head))
+
+
 def _packets(data: bytes) -> Iterator[bytes]:
     while data:
-        size = int.from_bytes(data[:3], "little")
+        size = _size(data)
         yield data[4 : 4 + size]
         data = data[4 + size :]
 

@@ -12,6 +12,11 @@ from airflow_cdc.sources.row import Row
 Rows = list[dict[str, Any]]
 
 
+def in_turn(answers: list[Any]) -> Any:
+    """The next of these answers; the last one again and again."""
+    return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
 class AnsweringSession:
     """`answer` is given each statement with its arguments. `asked`: the statements, in their order."""
 

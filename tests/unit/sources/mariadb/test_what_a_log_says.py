@@ -21,7 +21,7 @@ from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.sources.mysql.facts import BinlogFile
 from airflow_cdc.sources.mysql.server_log import ServerIdentity
 from airflow_cdc.sources.mysql.session import Session
-from tests.unit.sources.answering import AnsweringSession, Rows
+from tests.unit.sources.answering import AnsweringSession, Rows, in_turn
 
 NOW = datetime(2026, 11, 29, tzinfo=UTC)
 
@@ -39,19 +39,14 @@ class Server:
             place = self.places.get((args[0], args[1]))
             return [{"gtids": place, "place": place}]
         if "snapshot_file" in sql:
-            return [dict(zip(("snapshot_file", "snapshot_pos", "prepares"), _next(self.views), strict=True))]
+            return [dict(zip(("snapshot_file", "snapshot_pos", "prepares"), in_turn(self.views), strict=True))]
         if "AS n" in sql:
-            return [{"n": _next(self.prepares)}]
+            return [{"n": in_turn(self.prepares)}]
         if not sql.startswith(("SHOW GLOBAL", "SELECT")):
             return self.events if sql.startswith("SHOW BINLOG EVENTS") else []
         values = {"Com_xa_prepare": "0", "log_bin_compress": self.compressed}
         rows = [{"Variable_name": name, "Value": value} for name, value in values.items() if f"'{name}'" in sql]
         return rows or [{"state": self.state}]
-
-
-def _next(answers: list[Any]) -> Any:
-    """Answered in turn, the last one again and again."""
-    return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 def session(server: Server) -> AnsweringSession:

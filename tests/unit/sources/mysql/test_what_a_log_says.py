@@ -17,7 +17,7 @@ from airflow_cdc.sources.mysql.client import MySqlEndpoint
 from airflow_cdc.sources.mysql.gtid import GtidSet
 from airflow_cdc.sources.mysql.position import BinlogPosition, MySqlPosition, mysql_position
 from airflow_cdc.sources.mysql.session import Session
-from tests.unit.sources.answering import AnsweringSession, Rows
+from tests.unit.sources.answering import AnsweringSession, Rows, in_turn
 
 UUID = "11111111-1111-1111-1111-111111111111"
 ENDPOINT = MySqlEndpoint("db", 3306, "cdc", "pw")
@@ -34,12 +34,12 @@ class Log:
 
     def __call__(self, sql: str, args: Sequence[Any]) -> Rows:
         if sql in {"SHOW MASTER STATUS", "SHOW BINARY LOG STATUS"}:
-            file, pos, gtids = _next(self.status)
+            file, pos, gtids = in_turn(self.status)
             return [{"File": file, "Position": pos, **({} if gtids is None else {"Executed_Gtid_Set": gtids})}]
         if sql.startswith("SHOW BINLOG EVENTS"):
             return self.events[sql.split("'")[1]]
         if "gtid_executed" in sql:
-            return [{"executed": _next(self.executed), "purged": self.purged}]
+            return [{"executed": in_turn(self.executed), "purged": self.purged}]
         answers: dict[str, Rows] = {
             "gtid_owned": [{"gtids": self.owned}],
             "SHOW BINARY LOGS": [{"Log_name": name, "File_size": size} for name, size in self.files],
@@ -48,10 +48,6 @@ class Log:
             "FLUSH LOCAL BINARY LOGS": [],
         }
         return next(rows for words, rows in answers.items() if words in sql)
-
-
-def _next(answers: list[Any]) -> Any:
-    return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 def session(log: Log, version: str = "8.0.36") -> Session:
